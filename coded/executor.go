@@ -1,0 +1,152 @@
+package coded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// This file holds the border between the layers of a network (nn, nn/shard)
+// and the cluster that computes for them (dist): neither imports the other.
+//
+// A placed layer is cut into the slots of a one-sided (n, k) code. Each slot
+// is held by one worker as a Shard. A Round sends one operand to the workers
+// and gathers, chunk by chunk, the products of a sufficient set of slots.
+
+// Product names a product that the shards of a placed layer can compute.
+type Product uint8
+
+const (
+	Forward  Product = 1 // operand X, wanted Y = X W
+	Backward Product = 2 // operand dY, wanted dX = dY W^T
+)
+
+func (p Product) String() string {
+	switch p {
+	case Forward:
+		return "forward"
+	case Backward:
+		return "backward"
+	}
+	return fmt.Sprintf("product(%d)", uint8(p))
+}
+
+// Layer describes a placed layer in plain data, so that it can travel.
+type Layer struct {
+	Name   string // dotted, unique in the model: "fc1"
+	Kind   string // what the worker's Factory builds: "linear"
+	Code   Spec   // the code over the slots
+	Chunks int    // chunks into which each product of a shard is cut, at least 1
+	Config []byte // the kind's own settings; opaque to the cluster
+}
+
+// Shard is what one worker holds of a layer (the slot's coded copies of the
+// weights and of their momenta) and what it computes with them. Its methods
+// are called by one goroutine at a time.
+type Shard interface {
+	// Multiply computes one chunk (0 <= chunk < Layer.Chunks) of a product of
+	// the operand x. The result is borrowed: it is valid until the next call.
+	Multiply(p Product, x Tensor, chunk int) (Tensor, error)
+	// Accumulate adds the gradient of one pair of operands, X of the forward
+	// and dY of the backward product of the same step, to the pending gradient.
+	Accumulate(x, dy Tensor) error
+	// Apply makes one optimiser step with the pending gradient and clears it.
+	Apply(u Update) error
+	// State lists the shard's tensors in a fixed order, borrowed. Every one of
+	// them is a linear function of the layer's weights and momenta with the
+	// coefficients of the slot, so that a lost shard is the same linear
+	// combination of other slots' states, tensor by tensor.
+	State() []Tensor
+	// SetState replaces the shard's tensors; the data is copied.
+	SetState(state []Tensor) error
+}
+
+// Factory builds the shard of a layer at a slot, with a state of zeros.
+type Factory func(l Layer, slot int) (Shard, error)
+
+// Update is one step of a linear optimiser, in PyTorch's form:
+//
+//	g = Scale*grad + Decay*w;  v = Momentum*v + g (v = g at the first step);
+//	w -= LR * (g + Momentum*v if Nesterov, v if Momentum > 0, else g)
+//
+// An update is applied once per Step, however often it arrives.
+type Update struct {
+	Step     int     // number of the training step, from 1
+	LR       float64 // learning rate
+	Momentum float64
+	Decay    float64 // L2 penalty added to the gradient
+	Scale    float64 // factor of the accumulated gradient
+	Nesterov bool
+}
+
+// Round is one product of a placed layer over the cluster.
+type Round struct {
+	Layer   string
+	Product Product
+	Step    int    // training step, for messages, faults and records
+	Operand Tensor // copied before Start returns
+	// Keep tells the workers to hold the operand for the next Update (training).
+	Keep bool
+	// Discard tells that no result is wanted: the operand is only handed over.
+	Discard bool
+}
+
+// Answer is what one slot gave for one chunk.
+type Answer struct {
+	Slot   int
+	Result Tensor
+}
+
+// Pending is a round under way. One goroutine uses it.
+type Pending interface {
+	// Wait returns the answers of every chunk once each can be decoded: by
+	// chunk, then in the order of slots. It fails with a *TooFewError, or with
+	// the context's error. The tensors are borrowed until Release.
+	Wait(ctx context.Context) ([][]Answer, error)
+	// Release gives the answers' memory back. It ends the round if Wait was
+	// not called or failed. It may be called more than once.
+	Release()
+}
+
+// ShardState is the state of one slot, see Shard.State.
+type ShardState struct {
+	Slot  int
+	State []Tensor
+}
+
+// Executor runs the rounds of placed layers. Its methods are called by one
+// goroutine, the training loop; several rounds may be pending at a time.
+type Executor interface {
+	// Place puts a layer on the cluster (or anew with other weights): state
+	// gives the tensors of a slot's shard.
+	Place(ctx context.Context, l Layer, state func(slot int) ([]Tensor, error)) error
+	// Start hands a round over and returns at once.
+	Start(ctx context.Context, r Round) (Pending, error)
+	// Update makes every shard apply an optimiser step to the operands kept
+	// since the last one. It returns when the step is handed over.
+	Update(ctx context.Context, u Update) error
+	// Fetch returns the states of a sufficient set of slots, all after the
+	// same update, in the order of slots.
+	Fetch(ctx context.Context, layer string) ([]ShardState, error)
+}
+
+// ErrTooFewResults is the kind of error that TooFewError is.
+var ErrTooFewResults = errors.New("too few results")
+
+// TooFewError says that a round ended without enough answers.
+type TooFewError struct {
+	Layer   string
+	Product Product
+	Step    int
+	Have    int      // slots that answered or still can
+	Need    int      // slots needed
+	Missing []string // workers that are missing, each with its reason
+}
+
+func (e *TooFewError) Error() string {
+	return fmt.Sprintf("layer %s: step %d: %s product: %d of %d workers needed are left; missing: %s",
+		e.Layer, e.Step, e.Product, e.Have, e.Need, strings.Join(e.Missing, ", "))
+}
+
+func (e *TooFewError) Unwrap() error { return ErrTooFewResults }
