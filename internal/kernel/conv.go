@@ -1,0 +1,189 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Conv is the geometry of a batch of two-dimensional convolutions (as in
+// PyTorch: cross-correlations). Input is N x CI x H x W, the weights are
+// CO x CI/Groups x KH x KW, output is N x CO x OutH x OutW, all row-major:
+//
+//	y[n,o,i,j] = bias[o] + sum over c, p, q of
+//	    w[o,c,p,q] * x[n, c, i*StrideH - PadH + p*DilH, j*StrideW - PadW + q*DilW]
+//
+// where x is zero outside of its H x W and, with groups, c runs over the input
+// channels of the group of o. Strides, dilations and Groups are at least 1.
+type Conv struct {
+	N, CI, H, W      int
+	CO, KH, KW       int
+	StrideH, StrideW int
+	PadH, PadW       int
+	DilH, DilW       int
+	Groups           int
+}
+
+// OutH returns the height of the output.
+func (g Conv) OutH() int { return outSize(g.H, g.KH, g.StrideH, g.PadH, g.DilH) }
+
+// OutW returns the width of the output.
+func (g Conv) OutW() int { return outSize(g.W, g.KW, g.StrideW, g.PadW, g.DilW) }
+
+// InLen returns the number of entries of the input.
+func (g Conv) InLen() int { return g.N * g.CI * g.H * g.W }
+
+// OutLen returns the number of entries of the output.
+func (g Conv) OutLen() int { return g.N * g.CO * g.OutH() * g.OutW() }
+
+// WeightLen returns the number of entries of the weights.
+func (g Conv) WeightLen() int { return g.CO * (g.CI / g.Groups) * g.KH * g.KW }
+
+// outSize returns how often a dilated window fits, stride by stride.
+func outSize(in, kernel, stride, pad, dil int) int {
+	span := in + 2*pad - dil*(kernel-1) - 1
+	if span < 0 {
+		return 0
+	}
+	return span/stride + 1
+}
+
+// maxEntries bounds every tensor, so that no size or index overflows.
+const maxEntries = math.MaxInt32
+
+// Validate lists everything that is wrong with the geometry.
+func (g Conv) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("convolution: "+format, args...)) }
+	for _, d := range []struct {
+		name      string
+		value, lo int
+	}{
+		{"batch size", g.N, 1}, {"input channels", g.CI, 1}, {"input height", g.H, 1}, {"input width", g.W, 1},
+		{"output channels", g.CO, 1}, {"kernel height", g.KH, 1}, {"kernel width", g.KW, 1},
+		{"vertical stride", g.StrideH, 1}, {"horizontal stride", g.StrideW, 1},
+		{"vertical padding", g.PadH, 0}, {"horizontal padding", g.PadW, 0},
+		{"vertical dilation", g.DilH, 1}, {"horizontal dilation", g.DilW, 1}, {"groups", g.Groups, 1},
+	} {
+		if d.value < d.lo || d.value > maxEntries {
+			bad("%s %d, want at least %d and at most %d", d.name, d.value, d.lo, maxEntries)
+		}
+	}
+	if errs != nil {
+		return errors.Join(errs...)
+	}
+	if g.CI%g.Groups != 0 || g.CO%g.Groups != 0 {
+		bad("%d input and %d output channels, want multiples of the %d groups", g.CI, g.CO, g.Groups)
+	}
+	if g.OutH() == 0 || g.OutW() == 0 {
+		bad("kernel %dx%d with dilation %dx%d is larger than the padded input %dx%d",
+			g.KH, g.KW, g.DilH, g.DilW, g.H+2*g.PadH, g.W+2*g.PadW)
+	}
+	if !bounded(g.N, g.CI, g.H+2*g.PadH, g.W+2*g.PadW) || !bounded(g.N, g.CO, g.OutH(), g.OutW()) || !bounded(g.CO, g.CI, g.KH, g.KW) {
+		bad("input %dx%dx%dx%d, output %dx%dx%dx%d or weights %dx%dx%dx%d, want at most %d entries each",
+			g.N, g.CI, g.H, g.W, g.N, g.CO, g.OutH(), g.OutW(), g.CO, g.CI, g.KH, g.KW, maxEntries)
+	}
+	return errors.Join(errs...)
+}
+
+// bounded tells whether the product of positive dimensions is at most maxEntries.
+func bounded(dims ...int) bool {
+	size := 1
+	for _, d := range dims {
+		if d > maxEntries {
+			return false
+		}
+		if size *= d; size > maxEntries {
+			return false
+		}
+	}
+	return true
+}
+
+// Workspace holds the buffers of the convolutions that it is passed to, and
+// grows to the largest: in the steady state nothing is allocated. One call
+// uses it at a time; the zero value is ready. A nil *Workspace means a
+// temporary one.
+type Workspace struct{}
+
+// ConvForward computes y = conv(x, w) + bias, then max(0, .) if relu is set.
+// A nil bias counts as zeros. Here and below the geometry must be valid and
+// each slice at least as long as it tells; anything else panics.
+func ConvForward(p *Pool, g Conv, x, w, bias, y []float32, relu bool, ws *Workspace) {
+	oh, ow := g.OutH(), g.OutW()
+	p.Run(g.N*g.CO, func(i int) {
+		plane := y[i*oh*ow : (i+1)*oh*ow]
+		var b float32
+		if bias != nil {
+			b = bias[i%g.CO]
+		}
+		for j := range plane {
+			plane[j] = b
+		}
+		g.each(i/g.CO, i%g.CO, func(in, weight, out int) { y[out] += x[in] * w[weight] })
+		if relu {
+			for j, v := range plane {
+				plane[j] = max(0, v)
+			}
+		}
+	})
+}
+
+// ConvBackwardInput computes dx, the gradient of the input, from dy, that of
+// the output.
+func ConvBackwardInput(p *Pool, g Conv, dy, w, dx []float32, ws *Workspace) {
+	clear(dx[:g.InLen()])
+	for n := range g.N {
+		for o := range g.CO {
+			g.each(n, o, func(in, weight, out int) { dx[in] += dy[out] * w[weight] })
+		}
+	}
+}
+
+// ConvBackwardWeight computes dw, the gradient of the weights, from dy, that
+// of the output.
+func ConvBackwardWeight(p *Pool, g Conv, x, dy, dw []float32, ws *Workspace) {
+	clear(dw[:g.WeightLen()])
+	for n := range g.N {
+		for o := range g.CO {
+			g.each(n, o, func(in, weight, out int) { dw[weight] += x[in] * dy[out] })
+		}
+	}
+}
+
+// ConvBackwardBias computes db, the gradient of the bias: dy summed over
+// images and pixels.
+func ConvBackwardBias(p *Pool, g Conv, dy, db []float32) {
+	plane := g.OutH() * g.OutW()
+	p.Run(g.CO, func(o int) {
+		var s float32
+		for n := range g.N {
+			for _, v := range dy[(n*g.CO+o)*plane:][:plane] {
+				s += v
+			}
+		}
+		db[o] = s
+	})
+}
+
+// each calls f with the indices of every product of output channel o of image n.
+func (g Conv) each(n, o int, f func(in, weight, out int)) {
+	oh, ow := g.OutH(), g.OutW()
+	ci := g.CI / g.Groups
+	first := o / (g.CO / g.Groups) * ci
+	for c := range ci {
+		for p := range g.KH {
+			for q := range g.KW {
+				for i := range oh {
+					for j := range ow {
+						r, s := i*g.StrideH-g.PadH+p*g.DilH, j*g.StrideW-g.PadW+q*g.DilW
+						if r < 0 || r >= g.H || s < 0 || s >= g.W {
+							continue
+						}
+						f(((n*g.CI+first+c)*g.H+r)*g.W+s, ((o*ci+c)*g.KH+p)*g.KW+q, ((n*g.CO+o)*oh+i)*ow+j)
+					}
+				}
+			}
+		}
+	}
+}
