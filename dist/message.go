@@ -12,23 +12,37 @@ type Kind uint8
 // The messages. C is the coordinator, W a worker; every connection is made by
 // the side named first, and messages of one connection arrive in order.
 const (
-	KindHello    Kind = iota + 1 // C->W, W->C, W->W: who speaks, of which run
+	KindHello    Kind = iota + 1 // C->W, W->C, W->W: who speaks, of which run, holding what
 	KindPlace                    // C->W: make a shard; tensors: its state
 	KindOperand                  // C->W: one operand of a round
 	KindTask                     // C->W: compute one chunk of a product
-	KindResult                   // W->C: the chunk; or Error
-	KindCancel                   // C->W: forget the tasks of a round
+	KindResult                   // W->C: the chunk; or Error; or nothing, if it was cancelled when it was done
+	KindCancel                   // C->W: forget a round, or with Slots one or more of its chunks
 	KindUpdate                   // C->W: apply an optimiser step
-	KindApplied                  // W->C: the shard of a layer is at Version now
-	KindDonate                   // C->W: send Weight times the shard's state to a peer
+	KindApplied                  // W->C: the shard of a layer is at State now
+	KindDonate                   // C->W: send the shard's state to a peer; W->C: it failed, Error
 	KindReceive                  // C->W: wait for the donations of a repair, sum them
-	KindDonation                 // W->W: a donation; tensors: the weighted state
+	KindDonation                 // W->W: a donation; tensors: the state, to be taken Weight times
 	KindFetch                    // C->W: send the state of a layer
 	KindState                    // W->C: the state
 	KindPing                     // both ways: an empty message that wants a Pong
 	KindPong
-	KindBye // both ways: the sender leaves of its own will
+	KindBye // both ways: the sender leaves of its own will; or refuses, Error
 )
+
+// The roles that a Hello states.
+const (
+	RoleCoordinator = "coordinator"
+	RoleWorker      = "worker"
+)
+
+// Held says that a worker holds a shard, in its Hello.
+type Held struct {
+	Layer string `msgpack:"l"`
+	Slot  int    `msgpack:"s"`
+	State int    `msgpack:"n"` // updates that the shard has applied
+	Place uint64 `msgpack:"p"` // the placement that it belongs to
+}
 
 // Header is the part of a message that goes through msgpack. Which fields
 // mean something depends on the kind.
@@ -37,8 +51,9 @@ type Header struct {
 	Kind    Kind          `msgpack:"k"`
 	Run     string        `msgpack:"r,omitempty"`
 	From    string        `msgpack:"f,omitempty"` // name of the sender (Hello, Donation)
+	Role    string        `msgpack:"o,omitempty"` // of the sender (Hello)
 	Layer   string        `msgpack:"l,omitempty"`
-	Round   uint64        `msgpack:"j,omitempty"`
+	Round   uint64        `msgpack:"j,omitempty"` // the round; or the repair, the fetch, the placement
 	Product coded.Product `msgpack:"p,omitempty"`
 	Slot    int           `msgpack:"s,omitempty"`
 	Chunk   int           `msgpack:"c,omitempty"`
@@ -46,11 +61,14 @@ type Header struct {
 	State   int           `msgpack:"n,omitempty"` // updates that the shard has applied (or must have applied)
 	Keep    bool          `msgpack:"h,omitempty"`
 	Weight  float64       `msgpack:"w,omitempty"`
-	Addr    string        `msgpack:"a,omitempty"`
-	Slots   []int         `msgpack:"d,omitempty"`
+	Addr    string        `msgpack:"a,omitempty"` // where peers reach the worker (Hello, Donate)
+	Slots   []int         `msgpack:"d,omitempty"` // the donors (Receive); the chunks (Cancel)
 	Error   string        `msgpack:"e,omitempty"`
 	Place   *coded.Layer  `msgpack:"y,omitempty"`
 	Update  *coded.Update `msgpack:"u,omitempty"`
+	Held    []Held        `msgpack:"i,omitempty"` // shards that the worker still holds (Hello)
+	Flops   float64       `msgpack:"g,omitempty"` // what the chunk cost, if the shard can tell (Result)
+	Nanos   int64         `msgpack:"m,omitempty"` // how long it took (Result)
 	Shapes  [][]int       `msgpack:"x,omitempty"` // of the tensors that follow
 	DType   string        `msgpack:"z,omitempty"` // of the tensors: "f32"
 }
