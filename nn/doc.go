@@ -1,0 +1,2 @@
+// Package nn holds modules on a gorgonia graph.
+package nn
