@@ -1,0 +1,98 @@
+package coded
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"gonum.org/v1/gonum/stat/combin"
+)
+
+// Conditions sums up how a code behaves over its survivor sets, the sets of
+// exactly Threshold tasks.
+type Conditions struct {
+	Sets       int  // sets that were tried
+	Exhaustive bool // they are all there are
+
+	Worst, Median float64 // condition number, see Weights; +Inf if a set does not decode
+	WorstSet      []int   // the first set that has Worst
+	Amplification float64 // the worst over the sets, see Weights.Amplification
+}
+
+// Conditions tries every survivor set if there are at most limit, and otherwise
+// limit sets drawn with rng, which must then not be nil.
+func (c *Code) Conditions(limit int, rng *rand.Rand) (Conditions, error) {
+	n, k := c.N(), c.def.Threshold
+	if limit < 1 {
+		return Conditions{}, fmt.Errorf("coded: %v: at most %d survivor sets, want at least 1", c, limit)
+	}
+	report := Conditions{Exhaustive: atMost(n, k, limit)}
+	var conds []float64
+	try := func(set []int) error {
+		w, err := c.solve(set)
+		if err != nil {
+			return err
+		}
+		cond := w.Cond
+		if len(w.undecoded()) > 0 {
+			cond = math.Inf(1)
+		}
+		if conds = append(conds, cond); cond > report.Worst {
+			report.Worst, report.WorstSet = cond, slices.Clone(set)
+		}
+		report.Amplification = max(report.Amplification, w.Amplification())
+		return nil
+	}
+	var err error
+	switch {
+	case report.Exhaustive:
+		err = eachSubset(n, k, try)
+	case rng == nil:
+		err = fmt.Errorf("coded: %v has more than %d survivor sets and there is no random source to draw them with", c, limit)
+	default:
+		err = drawSubsets(n, k, limit, rng, try)
+	}
+	if err != nil {
+		return Conditions{}, err
+	}
+	slices.Sort(conds)
+	report.Sets, report.Median = len(conds), (conds[(len(conds)-1)/2]+conds[len(conds)/2])/2
+	return report, nil
+}
+
+// atMost tells whether n things have at most limit subsets of k.
+func atMost(n, k, limit int) bool {
+	sets := 1.0
+	for i := range min(k, n-k) {
+		if sets = sets * float64(n-i) / float64(i+1); sets > float64(limit) {
+			return false
+		}
+	}
+	return true
+}
+
+// eachSubset calls f with every subset of k of 0..n-1, ascending, which f must
+// not keep.
+func eachSubset(n, k int, f func([]int) error) error {
+	gen := combin.NewCombinationGenerator(n, k)
+	set := make([]int, k)
+	for gen.Next() {
+		if err := f(gen.Combination(set)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drawSubsets calls f with random subsets, each drawn by itself.
+func drawSubsets(n, k, draws int, rng *rand.Rand, f func([]int) error) error {
+	for range draws {
+		set := rng.Perm(n)[:k]
+		slices.Sort(set)
+		if err := f(set); err != nil {
+			return err
+		}
+	}
+	return nil
+}

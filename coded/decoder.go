@@ -1,0 +1,136 @@
+package coded
+
+import (
+	"container/list"
+	"math"
+	"slices"
+	"sync"
+)
+
+const (
+	// DefaultMaxCond is the largest condition number that a Decoder accepts if
+	// it is not told otherwise. A float32 result has a relative rounding of
+	// 6e-8 and an error of at most about 3.5 times that times the condition
+	// number, typically a tenth of it: at 1e5 two to three digits are left.
+	DefaultMaxCond = 1e5
+	// DefaultCacheSize is the number of sets whose weights a Decoder keeps if it
+	// is not told otherwise. All 210 sets of a (10,6) code fit.
+	DefaultCacheSize = 256
+)
+
+// DecoderConfig holds what a Decoder can be told.
+type DecoderConfig struct {
+	MaxCond   float64 // 0: DefaultMaxCond; +Inf: no limit
+	CacheSize int     // sets of results; 0: DefaultCacheSize
+}
+
+// Decoder computes decode weights and keeps those of the sets used last. It is
+// safe for concurrent use: one mutex guards the cache and is held while weights
+// are computed, so that they are computed once.
+type Decoder struct {
+	code    *Code
+	maxCond float64
+	size    int
+
+	mu    sync.Mutex
+	cache map[string]*list.Element // of cached, by the bits of the set
+	order *list.List               // the last used first
+	key   []byte                   // scratch
+}
+
+// NewDecoder returns a decoder with an empty cache.
+func NewDecoder(c *Code, config DecoderConfig) *Decoder {
+	d := &Decoder{
+		code: c, maxCond: config.MaxCond, size: config.CacheSize,
+		cache: make(map[string]*list.Element), order: list.New(), key: make([]byte, (c.N()+7)/8),
+	}
+	if d.maxCond == 0 {
+		d.maxCond = DefaultMaxCond
+	}
+	if d.size <= 0 {
+		d.size = DefaultCacheSize
+	}
+	return d
+}
+
+// Code returns the code that is decoded.
+func (d *Decoder) Code() *Code { return d.code }
+
+// Weights returns the decode weights of a set of tasks, listed in any order:
+// exact ones if the set decodes, of least norm if it holds more than it needs.
+// They are shared and must not be changed.
+//
+// If the set does not decode, the weights are those of the best estimate, in
+// the sense of Weights.Residual, and the error is an *InsufficientError. If they
+// amplify rounding too much, the error is a *ConditionError. In both cases the
+// weights are returned as well. A task that the code does not have, or that is
+// listed twice, gives an error and no weights.
+func (d *Decoder) Weights(have []int) (*Weights, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.setKey(have) {
+		return nil, d.code.checkSet(have)
+	}
+	if e, ok := d.cache[string(d.key)]; ok {
+		d.order.MoveToFront(e)
+		w := e.Value.(cached).weights
+		return w, d.judge(w)
+	}
+	sorted := slices.Clone(have)
+	slices.Sort(sorted)
+	w, err := d.code.solve(sorted)
+	if err != nil {
+		return nil, err
+	}
+	d.keep(w)
+	return w, d.judge(w)
+}
+
+// cached is an entry of the order of use.
+type cached struct {
+	key     string
+	weights *Weights
+}
+
+// setKey writes the bits of a set to d.key; false if the set is not one.
+func (d *Decoder) setKey(have []int) bool {
+	clear(d.key)
+	for _, t := range have {
+		if t < 0 || t >= d.code.N() || d.key[t/8]&(1<<(t%8)) != 0 {
+			return false
+		}
+		d.key[t/8] |= 1 << (t % 8)
+	}
+	return true
+}
+
+func (d *Decoder) keep(w *Weights) {
+	if d.order.Len() >= d.size {
+		last := d.order.Back()
+		delete(d.cache, last.Value.(cached).key)
+		d.order.Remove(last)
+	}
+	key := string(d.key)
+	d.cache[key] = d.order.PushFront(cached{key, w})
+}
+
+func (d *Decoder) judge(w *Weights) error { return d.code.judge(w, d.maxCond) }
+
+// judge gives the error that belongs to weights.
+func (c *Code) judge(w *Weights, maxCond float64) error {
+	missing := w.undecoded()
+	if len(missing) > 0 && len(w.Have) < c.def.Threshold {
+		return &InsufficientError{
+			Code: c.String(), Have: w.Have, Threshold: c.def.Threshold,
+			Missing: missing, Outputs: len(c.wanted), Residual: w.Residual,
+		}
+	}
+	cond := w.Cond
+	if len(missing) > 0 { // enough in exact arithmetic, singular in float64
+		cond = math.Inf(1)
+	}
+	if cond > maxCond {
+		return &ConditionError{Code: c.String(), Have: w.Have, Cond: cond, Limit: maxCond}
+	}
+	return nil
+}

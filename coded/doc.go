@@ -1,0 +1,3 @@
+// Package coded holds codes for linear algebra: pure mathematics, no goroutine,
+// clock, socket or log.
+package coded

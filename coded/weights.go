@@ -1,0 +1,231 @@
+package coded
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// ErrIllConditioned is the kind of error that ConditionError is.
+var ErrIllConditioned = errors.New("ill-conditioned")
+
+// ConditionError says that a set of results decodes, but amplifies rounding
+// more than was allowed.
+type ConditionError struct {
+	Code  string
+	Have  []int   // the tasks of the set
+	Cond  float64 // its condition number, +Inf if it is singular to working precision
+	Limit float64
+}
+
+func (e *ConditionError) Error() string {
+	return fmt.Sprintf("coded: %s: results %v are ill-conditioned: condition number %.3g, limit %.3g", e.Code, e.Have, e.Cond, e.Limit)
+}
+
+func (e *ConditionError) Unwrap() error { return ErrIllConditioned }
+
+// InsufficientError says that a set of results does not decode every output.
+type InsufficientError struct {
+	Code      string
+	Have      []int   // the tasks of the set
+	Threshold int     // number of tasks of which any decode
+	Missing   []int   // outputs that cannot be decoded
+	Outputs   int     // number of outputs
+	Residual  float64 // of the best estimate, see Weights
+}
+
+func (e *InsufficientError) Error() string {
+	return fmt.Sprintf("coded: %s: too few results: %d, any %d are enough: %d of %d outputs cannot be decoded (residual %.3g)",
+		e.Code, len(e.Have), e.Threshold, len(e.Missing), e.Outputs, e.Residual)
+}
+
+func (e *InsufficientError) Unwrap() error { return ErrTooFewResults }
+
+// Weights decode a set of results: output c is the sum over i of D[c][i] times
+// result i, where the results are those of the tasks Have, in that order (and of
+// a task with several products, its products in their order).
+type Weights struct {
+	Have []int       // ascending
+	D    [][]float64 // outputs x results; exact zeros where a result is not needed
+
+	// Cond is ||D|| ||M_S|| / ||W||, in spectral norms: by how much a relative
+	// error of the results can grow. Of a one-sided code it is the condition
+	// number of the rows of G.
+	Cond float64
+	// Residual is ||D M_S - W||^2 / ||W||^2 in Frobenius norms, the normalised
+	// squared error to expect of products of equal size that have nothing in
+	// common. It is 0 but for rounding when the set decodes.
+	Residual float64
+	// Residuals has the same for each output by itself.
+	Residuals []float64
+}
+
+// Row returns the decode weights of an output. It is borrowed.
+func (w *Weights) Row(output int) []float64 { return w.D[output] }
+
+// Amplification returns the largest norm of a row of D: the standard deviation
+// of an output's error when every result carries an independent error of
+// standard deviation 1.
+func (w *Weights) Amplification() float64 {
+	var a float64
+	for _, row := range w.D {
+		a = max(a, norm(row))
+	}
+	return a
+}
+
+// solve finds the weights of least norm with the least residual, D = W pinv(M_S).
+// It does not judge them. have is ascending and without duplicates.
+func (c *Code) solve(have []int) (*Weights, error) {
+	w := &Weights{Have: append([]int(nil), have...), Residuals: make([]float64, len(c.wanted))}
+	m := c.stack(have)
+	if m == nil {
+		w.D = make([][]float64, len(c.wanted))
+		w.Residual = 1
+		for i := range w.Residuals {
+			w.Residuals[i] = 1
+		}
+		return w, nil
+	}
+	want := dense(c.wanted)
+	var svd mat.SVD
+	if !svd.Factorize(m, mat.SVDThin) {
+		return nil, fmt.Errorf("coded: %v: results %v: the singular value decomposition did not converge", c, have)
+	}
+	rank := svd.Rank(singularTolerance)
+	d := decodeMatrix(m, want, &svd, rank)
+	if d == nil {
+		d = mat.NewDense(len(c.wanted), len(have), nil)
+	}
+	dropRounding(d)
+	w.D = toRows(d)
+	w.Cond = conditionOf(d, want, svd.Values(nil), rank, c.linear)
+	w.measure(d, m, want)
+	return w, nil
+}
+
+// singularTolerance, times the largest singular value of M_S, is below what is
+// taken for zero: a few times the rounding of the decomposition.
+const singularTolerance = 1e-13
+
+// decodeMatrix gives D: by LU for a regular square system, which leaves weights
+// of 0 and 1 exact, and by the pseudoinverse otherwise.
+func decodeMatrix(m, want *mat.Dense, svd *mat.SVD, rank int) *mat.Dense {
+	rows, cols := m.Dims()
+	outputs, _ := want.Dims()
+	d := mat.NewDense(outputs, rows, nil)
+	if rows == cols && rank == cols {
+		var lu mat.LU
+		lu.Factorize(m)
+		var dt mat.Dense
+		// A mat.Condition error comes with a solution; the caller judges Cond.
+		if err := lu.SolveTo(&dt, true, want.T()); err == nil || errors.As(err, new(mat.Condition)) {
+			d.Copy(dt.T())
+			return d
+		}
+	}
+	if rank == 0 {
+		return d
+	}
+	var u, v, t mat.Dense
+	svd.UTo(&u)
+	svd.VTo(&v)
+	s := svd.Values(nil)
+	t.Mul(want, v.Slice(0, cols, 0, rank))
+	for i := range outputs {
+		for j := range rank {
+			t.Set(i, j, t.At(i, j)/s[j])
+		}
+	}
+	d.Mul(&t, u.Slice(0, rows, 0, rank).T())
+	return d
+}
+
+// dropRounding sets weights to 0 that are nothing but rounding, so that results
+// that are not needed are not read.
+func dropRounding(d *mat.Dense) {
+	limit := 1e-14 * mat.Norm(d, 2)
+	d.Apply(func(_, _ int, v float64) float64 {
+		if math.Abs(v) <= limit {
+			return 0
+		}
+		return v
+	}, d)
+}
+
+// conditionOf gives Weights.Cond from the singular values of M_S.
+func conditionOf(d, want *mat.Dense, s []float64, rank int, identity bool) float64 {
+	if rank == 0 {
+		return 0
+	}
+	_, cols := want.Dims()
+	if identity && rank == cols {
+		return s[0] / s[rank-1]
+	}
+	return mat.Norm(d, 2) * s[0] / mat.Norm(want, 2)
+}
+
+// measure fills in the residuals.
+func (w *Weights) measure(d, m, want *mat.Dense) {
+	var r mat.Dense
+	r.Mul(d, m)
+	r.Sub(&r, want)
+	var missed, all float64
+	for i := range w.Residuals {
+		e, n := dot(r.RawRowView(i), r.RawRowView(i)), dot(want.RawRowView(i), want.RawRowView(i))
+		w.Residuals[i] = ratio(e, n)
+		missed += e
+		all += n
+	}
+	w.Residual = ratio(missed, all)
+}
+
+// ratio is e/n, and 0 for the error of a wanted row of zeros.
+func ratio(e, n float64) float64 {
+	if e == 0 {
+		return 0
+	}
+	return e / n
+}
+
+// undecoded lists the outputs that the weights do not give.
+func (w *Weights) undecoded() []int {
+	var missing []int
+	for i, r := range w.Residuals {
+		if !(r <= outTolerance*outTolerance) {
+			missing = append(missing, i)
+		}
+	}
+	return missing
+}
+
+// stack gives M_S, or nil if the set is empty.
+func (c *Code) stack(have []int) *mat.Dense {
+	var rows [][]float64
+	for _, t := range have {
+		rows = append(rows, c.Rows(t)...)
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return dense(rows)
+}
+
+func dense(rows [][]float64) *mat.Dense {
+	m := mat.NewDense(len(rows), len(rows[0]), nil)
+	for i, row := range rows {
+		m.SetRow(i, row)
+	}
+	return m
+}
+
+func toRows(m *mat.Dense) [][]float64 {
+	rows, _ := m.Dims()
+	out := make([][]float64, rows)
+	for i := range out {
+		out[i] = m.RawRowView(i)
+	}
+	return out
+}
