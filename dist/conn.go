@@ -1,0 +1,230 @@
+package dist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// DefaultStall is how long a peer may neither take nor give a byte in the
+// middle of a message before the connection is given up.
+const DefaultStall = 30 * time.Second
+
+// Conn carries messages between two nodes, in order. Send may be called by
+// many goroutines, Recv by one at a time; Close by anyone.
+//
+// Every wait has a bound. Send ends with its context, and when the peer takes
+// no bytes for Stall. Recv waits without a bound for a message to begin (unless
+// Idle says otherwise), since only Close can tell a quiet peer from an absent
+// one; a message that has begun must keep coming, or Recv ends after Stall.
+// After an error inside a message the connection is closed.
+type Conn struct {
+	// Alloc gives the memory of the tensors that arrive: a slice of at least n
+	// values, whatever they hold. Nil means make. Recv calls it, after the
+	// bounds have been checked.
+	Alloc func(n int) []float32
+	// Stall bounds the wait for progress inside a message, both ways.
+	Stall time.Duration
+	// Idle, if not zero, bounds Recv's wait for a message to begin.
+	Idle time.Duration
+	// MaxBytes bounds the tensors of one message, both ways.
+	MaxBytes int64
+	// These four are set before the first Send or Recv, if at all.
+
+	raw *bufConn      // deadlines and the end are the socket's business
+	io  io.ReadWriter // TLS or raw
+	rd  *frameReader
+
+	lock    chan struct{} // capacity 1: held by the Send under way
+	wr      *frameWriter
+	sending context.Context // of the Send under way
+
+	in, out   atomic.Int64
+	closeOnce sync.Once
+	closed    chan struct{}
+	closeErr  error
+}
+
+// NewConn carries messages over any stream connection as it is: without
+// encryption, and without a proof that the peer belongs to the cluster. It is
+// meant for tests and networks in memory; Dial and Listen make the others.
+func NewConn(c net.Conn) *Conn {
+	raw := newBufConn(c)
+	return newConn(raw, raw)
+}
+
+func newConn(raw *bufConn, rw io.ReadWriter) *Conn {
+	c := &Conn{
+		Stall:    DefaultStall,
+		MaxBytes: DefaultMaxBytes,
+		raw:      raw,
+		io:       rw,
+		lock:     make(chan struct{}, 1),
+		closed:   make(chan struct{}),
+	}
+	c.rd = newFrameReader(rw, 0)
+	c.rd.start = c.beforeMessage
+	c.rd.progress = c.beforeRead
+	c.wr = newFrameWriter(rw, 0)
+	c.wr.progress = c.beforeWrite
+	return c
+}
+
+// Send writes one message. It only reads m, so that the same message may be
+// sent to several peers at once; its tensors must not change until Send
+// returns. A message that breaks a bound is refused and nothing is sent. If
+// the context ends in the middle of the message, the connection is closed,
+// since the peer could not find the next message: give Send a context that
+// ends when the peer is given up, not when the answer is no longer wanted.
+func (c *Conn) Send(ctx context.Context, m *Message) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("send to %s: %w", c.RemoteAddr(), err)
+	}
+	select {
+	case c.lock <- struct{}{}:
+		defer func() { <-c.lock }()
+	case <-ctx.Done():
+		return fmt.Errorf("send to %s: waiting for its turn: %w", c.RemoteAddr(), context.Cause(ctx))
+	case <-c.closed:
+		return fmt.Errorf("send to %s: %w", c.RemoteAddr(), net.ErrClosed)
+	}
+	c.wr.limit = c.MaxBytes
+	if err := c.wr.prepare(m); err != nil {
+		return fmt.Errorf("send to %s: %w", c.RemoteAddr(), err)
+	}
+	n, err := c.write(ctx, m)
+	c.out.Add(n)
+	if err == nil {
+		return nil
+	}
+	if n > 0 {
+		c.Close() // half a message is on the wire
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause // and not the timeout that it made
+	}
+	return fmt.Errorf("send to %s: %w", c.RemoteAddr(), err)
+}
+
+func (c *Conn) write(ctx context.Context, m *Message) (int64, error) {
+	c.sending = ctx
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		c.raw.SetWriteDeadline(aLongTimeAgo)
+		close(ended)
+	})
+	c.raw.hold()
+	n, err := c.wr.write(m)
+	if err == nil {
+		err = c.beforeWrite()
+	}
+	err = errors.Join(err, c.raw.release())
+	if !stop() {
+		<-ended // it must not cut off the next Send
+	}
+	return n, err
+}
+
+// beforeWrite sets the deadline of the next piece.
+func (c *Conn) beforeWrite() error {
+	deadline := time.Now().Add(c.Stall)
+	if end, ok := c.sending.Deadline(); ok && end.Before(deadline) {
+		deadline = end
+	}
+	if err := deadlineError(c.raw.SetWriteDeadline(deadline)); err != nil {
+		return err
+	}
+	// What ended before now has had its deadline replaced by this one.
+	if err := c.sending.Err(); err != nil {
+		return err
+	}
+	return c.alive()
+}
+
+// Recv reads the next message into m, replacing what it held; the tensors'
+// memory comes from Alloc, and belongs to the caller. io.EOF means that the
+// peer closed the connection between two messages. After any error m.Tensors
+// holds what was taken from Alloc, and the connection is closed.
+func (c *Conn) Recv(m *Message) error {
+	c.rd.limit, c.rd.alloc = c.MaxBytes, c.Alloc
+	before := c.rd.read
+	err := c.rd.next(m)
+	c.in.Add(c.rd.read - before)
+	if err == nil {
+		return nil
+	}
+	if c.alive() != nil {
+		err = net.ErrClosed
+	}
+	c.Close()
+	if err == io.EOF {
+		return io.EOF
+	}
+	return fmt.Errorf("receive from %s: %w", c.RemoteAddr(), err)
+}
+
+func (c *Conn) beforeMessage() error {
+	deadline := time.Time{}
+	if c.Idle > 0 {
+		deadline = time.Now().Add(c.Idle)
+	}
+	if err := deadlineError(c.raw.SetReadDeadline(deadline)); err != nil {
+		return err
+	}
+	return c.alive()
+}
+
+func (c *Conn) beforeRead() error {
+	return deadlineError(c.raw.SetReadDeadline(time.Now().Add(c.Stall)))
+}
+
+// deadlineError passes over the refusal of a deadline by a connection that is
+// closed: the read or write that follows says so in better words.
+func deadlineError(err error) error {
+	if errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) {
+		return nil
+	}
+	return err
+}
+
+func (c *Conn) alive() error {
+	select {
+	case <-c.closed:
+		return net.ErrClosed
+	default:
+		return nil
+	}
+}
+
+// Close ends the connection and every Send and Recv on it, which then give
+// net.ErrClosed. It may be called more than once.
+func (c *Conn) Close() error {
+	c.closeOnce.Do(func() {
+		close(c.closed)
+		// TLS's farewell would wait for a peer that may be frozen. Frames have
+		// lengths, so that its absence hides nothing.
+		c.closeErr = c.raw.Conn.Close()
+	})
+	return c.closeErr
+}
+
+// Done is closed when the connection has been closed on this side, by Close or
+// by an error.
+func (c *Conn) Done() <-chan struct{} { return c.closed }
+
+// RemoteAddr is the address of the peer.
+func (c *Conn) RemoteAddr() string { return c.raw.RemoteAddr().String() }
+
+// LocalAddr is the address of this side.
+func (c *Conn) LocalAddr() string { return c.raw.LocalAddr().String() }
+
+// BytesIn is the number of bytes of frames that have arrived, without TLS's.
+func (c *Conn) BytesIn() int64 { return c.in.Load() }
+
+// BytesOut is the number of bytes of frames that have been sent, without TLS's.
+func (c *Conn) BytesOut() int64 { return c.out.Load() }
