@@ -1,6 +1,5 @@
 package dist
 
-
 // Roles of members.
 const (
 	RoleWorker      = "worker"
@@ -17,7 +16,6 @@ type Member struct {
 	Speed      float64 // long-run speed class, relative; 0 if unknown
 	Draining   bool    // finishes its work and is about to leave
 }
-
 
 // MembershipConfig says how a node joins its cluster.
 type MembershipConfig struct {
