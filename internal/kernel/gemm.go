@@ -1,20 +1,41 @@
 package kernel
 
+import "fmt"
+
 // Gemm computes C = alpha*op(A)*op(B) + beta*C over row-major float32 matrices:
 // op(A) is m x k, op(B) is k x n, C is m x n; lda, ldb, ldc are the row strides
-// of A, B and C as they are stored. With beta = 0 C is not read.
+// of A, B and C as they are stored. With beta = 0 C is not read, with alpha = 0
+// or k = 0 neither A nor B is. C must not overlap A or B. A slice that is too
+// short or a stride that is too small panics before anything is written.
+//
+// Each element is summed over k in an order that depends on k alone, so the
+// result does not depend on the number of threads, and rows of A or columns of
+// B give the same bits alone as among others.
 func Gemm(p *Pool, transA, transB bool, m, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, beta float32, c []float32, ldc int) {
-	at := func(x []float32, ld int, t bool, i, j int) float32 {
-		if t {
-			i, j = j, i
-		}
-		return x[i*ld+j]
+	checkSizes(m, n, k)
+	checkMatrix("C", m, n, c, ldc)
+	if alpha == 0 || k == 0 {
+		scaleRows(m, n, beta, c, ldc)
+		return
 	}
+	checkOperand("A", transA, m, k, a, lda)
+	checkOperand("B", transB, k, n, b, ldb)
+	gemmPacked(p, m, n, k, alpha, &matrix{a, lda, !transA}, &matrix{b, ldb, transB}, beta, c, ldc)
+}
+
+// gemmPacked is Gemm with operands that pack themselves: a gives the panels of
+// op(A), b those of op(B). Both must have the given sizes; C is checked here.
+func gemmPacked(p *Pool, m, n, k int, alpha float32, a, b source, beta float32, c []float32, ldc int) {
+	checkSizes(m, n, k)
+	checkMatrix("C", m, n, c, ldc)
+	pa, pb := make([]float32, k), make([]float32, k)
 	for i := range m {
+		a.pack(pa, 1, i, 1, 0, k)
 		for j := range n {
+			b.pack(pb, 1, j, 1, 0, k)
 			var s float32
-			for q := range k {
-				s += at(a, lda, transA, i, q) * at(b, ldb, transB, q, j)
+			for q, v := range pa {
+				s += v * pb[q]
 			}
 			if beta == 0 {
 				c[i*ldc+j] = alpha * s
@@ -22,5 +43,46 @@ func Gemm(p *Pool, transA, transB bool, m, n, k int, alpha float32, a []float32,
 				c[i*ldc+j] = alpha*s + beta*c[i*ldc+j]
 			}
 		}
+	}
+}
+
+func scaleRows(m, n int, beta float32, c []float32, ldc int) {
+	if beta == 1 || n == 0 {
+		return
+	}
+	for i := range m {
+		row := c[i*ldc : i*ldc+n]
+		if beta == 0 {
+			clear(row)
+			continue
+		}
+		Scale(row, beta, row)
+	}
+}
+
+func checkSizes(m, n, k int) {
+	if m < 0 || n < 0 || k < 0 {
+		panic(fmt.Sprintf("kernel: gemm: negative size: m=%d n=%d k=%d", m, n, k))
+	}
+}
+
+func checkOperand(name string, trans bool, rows, cols int, x []float32, ld int) {
+	if trans {
+		rows, cols = cols, rows
+	}
+	checkMatrix(name, rows, cols, x, ld)
+}
+
+// checkMatrix panics unless x holds rows x cols elements with a row stride of ld.
+func checkMatrix(name string, rows, cols int, x []float32, ld int) {
+	if ld < max(cols, 1) {
+		panic(fmt.Sprintf("kernel: gemm: %s is %dx%d but its row stride is %d", name, rows, cols, ld))
+	}
+	if rows == 0 || cols == 0 {
+		return
+	}
+	// Compared by division: (rows-1)*ld may not fit in an int.
+	if have := len(x) - cols; have < 0 || (rows-1) > have/ld {
+		panic(fmt.Sprintf("kernel: gemm: %s is %dx%d with row stride %d but has only %d elements", name, rows, cols, ld, len(x)))
 	}
 }

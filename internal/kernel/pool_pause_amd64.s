@@ -1,0 +1,9 @@
+//go:build !noasm
+
+#include "textflag.h"
+
+// func pause()
+TEXT ·pause(SB), NOSPLIT, $0-0
+	PAUSE
+	PAUSE
+	RET

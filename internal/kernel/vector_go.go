@@ -1,0 +1,129 @@
+package kernel
+
+import "math"
+
+// This file holds the vector kernels in Go: what every processor can run, and
+// what the assembly is tested against to the bit. The conversions float32(x*y)
+// keep the compiler from fusing a product with a sum.
+
+func addGo(dst, a, b []float32) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = a[i] + b[i]
+	}
+}
+
+func scaleGo(dst []float32, alpha float32, x []float32) {
+	x = x[:len(dst)]
+	for i := range dst {
+		dst[i] = alpha * x[i]
+	}
+}
+
+func axpyGo(dst []float32, alpha float32, x []float32) {
+	x = x[:len(dst)]
+	for i := range dst {
+		dst[i] += float32(alpha * x[i])
+	}
+}
+
+func reluGo(dst, x []float32) {
+	x = x[:len(dst)]
+	for i, v := range x {
+		if v < 0 {
+			v = 0
+		}
+		dst[i] = v
+	}
+}
+
+func reluBackwardGo(dx, dy, y []float32) {
+	dy, y = dy[:len(dx)], y[:len(dx)]
+	for i := range dx {
+		if y[i] <= 0 {
+			dx[i] = 0
+		} else {
+			dx[i] = dy[i]
+		}
+	}
+}
+
+func addReLUGo(dst, a, b []float32) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		v := a[i] + b[i]
+		if v < 0 {
+			v = 0
+		}
+		dst[i] = v
+	}
+}
+
+// combineGo reads the inputs from element off on.
+func combineGo(add bool, dst []float32, w []float32, xs [][]float32, off int) {
+	if !add {
+		if len(xs) == 0 {
+			clear(dst)
+			return
+		}
+		scaleGo(dst, w[0], xs[0][off:off+len(dst)])
+		w, xs = w[1:], xs[1:]
+	}
+	for i, x := range xs {
+		axpyGo(dst, w[i], x[off:off+len(dst)])
+	}
+}
+
+func sumGo(lanes *[sumLanes]float32, x []float32) {
+	for i, v := range x {
+		lanes[i%sumLanes] += v
+	}
+}
+
+func dotGo(lanes *[sumLanes]float32, a, b []float32) {
+	b = b[:len(a)]
+	for i, v := range a {
+		lanes[i%sumLanes] += float32(v * b[i])
+	}
+}
+
+// maxAbsGo returns the bits of the largest magnitude. As integers, the bits of
+// magnitudes are ordered like their values, with the NaNs on top.
+func maxAbsGo(most uint32, x []float32) uint32 {
+	for _, v := range x {
+		most = max(most, math.Float32bits(v)&^(1<<31))
+	}
+	return most
+}
+
+func sgdGo(w, grad []float32, s *SGDStep) {
+	grad = grad[:len(w)]
+	for i := range w {
+		g := float32(s.Scale*grad[i]) + float32(s.Decay*w[i])
+		w[i] -= float32(s.LR * g)
+	}
+}
+
+func sgdMomentumGo(w, velocity, grad []float32, s *SGDStep) {
+	velocity, grad = velocity[:len(w)], grad[:len(w)]
+	for i := range w {
+		g := float32(s.Scale*grad[i]) + float32(s.Decay*w[i])
+		v := float32(s.Momentum*velocity[i]) + g
+		velocity[i] = v
+		if s.Nesterov {
+			v = g + float32(s.Momentum*v)
+		}
+		w[i] -= float32(s.LR * v)
+	}
+}
+
+func adamGo(w, m, v, grad []float32, c *adamConstants) {
+	m, v, grad = m[:len(w)], v[:len(w)], grad[:len(w)]
+	for i := range w {
+		g := grad[i] + float32(c.decay*w[i])
+		m[i] = float32(c.beta1*m[i]) + float32(c.rest1*g)
+		v[i] = float32(c.beta2*v[i]) + float32(float32(c.rest2*g)*g)
+		root := float32(math.Sqrt(float64(v[i])))
+		w[i] -= float32(float32(c.step*m[i]) / (float32(c.root*root) + c.eps))
+	}
+}
