@@ -26,6 +26,10 @@ type Graph struct {
 	params []*boundParam
 	needs  map[*gorgonia.Node]bool
 	inputs int
+	counts map[string]int // of unnamed modules, by kind
+
+	// workspace is shared by all convolutions: operations run one after another.
+	workspace kernel.Workspace
 }
 
 // boundParam is a parameter as an input of the graph.
@@ -49,6 +53,7 @@ func newGraph(pool *kernel.Pool, names map[any]string, batch int, training bool,
 		names:    names,
 		run:      runContext{pool: pool},
 		needs:    make(map[*gorgonia.Node]bool),
+		counts:   make(map[string]int),
 	}
 }
 
@@ -62,17 +67,17 @@ func (g *Graph) Batch() int { return g.batch }
 // Name returns the dotted name of a module (a pointer) in the model, or
 // fallback for one that the model does not hold.
 func (g *Graph) Name(m Module, fallback string) string {
-	return g.nameOf(m, fallback)
-}
-
-func (g *Graph) nameOf(key any, fallback string) string {
-	if !hashable(key) {
-		return fallback
-	}
-	if name, ok := g.names[key]; ok && name != "" {
-		return name
+	if hashable(m) && g.names[m] != "" {
+		return g.names[m]
 	}
 	return fallback
+}
+
+// number names a module that has no identity of its own: "maxpool2" is the
+// second one in the order of Forward.
+func (g *Graph) number(kind string) string {
+	g.counts[kind]++
+	return fmt.Sprintf("%s%d", kind, g.counts[kind])
 }
 
 // Param returns the parameter's node. A parameter that is used more than once
@@ -86,7 +91,10 @@ func (g *Graph) Param(p *Param) (*gorgonia.Node, error) {
 			return b.node, nil
 		}
 	}
-	name := g.nameOf(p, fmt.Sprintf("parameter%d", len(g.params)))
+	name, ok := g.names[p]
+	if !ok {
+		return nil, fmt.Errorf("nn: a parameter of shape %v is not found by walking the model: its field must be exported", p.Value.Shape)
+	}
 	if want := size(p.Value.Shape); len(p.Value.Data) != want || want == 0 {
 		return nil, fmt.Errorf("nn: parameter %s: %d numbers for shape %v", name, len(p.Value.Data), p.Value.Shape)
 	}

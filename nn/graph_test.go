@@ -12,7 +12,7 @@ import (
 func TestSmoke(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	l := NewLinear(rng, 3, 2)
-	g := newGraph(nil, nil, 2, true, 0)
+	g := newGraph(nil, map[any]string{l: "l", l.Weight: "l.weight", l.Bias: "l.bias"}, 2, true, 0)
 	x, err := g.input("x", newDense([]int{2, 3}, []float32{1, 2, 3, 4, 5, 6}))
 	if err != nil {
 		t.Fatal(err)

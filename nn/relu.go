@@ -8,14 +8,15 @@ type ReLU struct{}
 // Forward adds the ReLU to the graph. After a Linear, a Conv2d or before a
 // MaxPool2d in a Sequential it costs no node of its own.
 func (ReLU) Forward(g *Graph, x *gorgonia.Node) (*gorgonia.Node, error) {
+	name := g.number("relu")
 	return g.apply(opSpec{
-		layer: "relu", kind: "relu", in: []*gorgonia.Node{x}, shape: x.Shape(), diff: []bool{true},
+		layer: name, kind: "relu", in: []*gorgonia.Node{x}, shape: x.Shape(), diff: []bool{true},
 		run: func(_ *runContext, v [][]float32, y []float32) error {
 			biasReLU(y, v[0], nil, true)
 			return nil
 		},
 		grad: func(g *Graph, y, dy *gorgonia.Node, want []bool) ([]*gorgonia.Node, error) {
-			dx, err := g.beforeReLU("relu", y, dy, true)
+			dx, err := g.beforeReLU(name, y, dy, true)
 			return []*gorgonia.Node{dx}, err
 		},
 	})

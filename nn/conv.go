@@ -1,0 +1,176 @@
+package nn
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"gorgonia.org/gorgonia"
+
+	"github.com/coda-ml/coda/internal/kernel"
+)
+
+// Conv2d computes a two-dimensional convolution of x [batch, in, H, W]
+// (PyTorch's: a cross-correlation) plus a bias per output channel.
+type Conv2d struct {
+	Weight *Param // [out, in/groups, kernel height, kernel width]
+	Bias   *Param `nn:",optional"` // [out]; nil for none
+	Config Conv2dConfig
+}
+
+// Conv2dConfig is the geometry of a convolution beyond the shape of its
+// weight, equal in both directions.
+type Conv2dConfig struct {
+	Stride   int // 0 means 1
+	Padding  int // zeros around the input
+	Dilation int // 0 means 1
+	Groups   int // 0 means 1
+}
+
+// NewConv2d returns a layer with a square kernel whose parameters are drawn
+// from rng: the weight first, then the bias.
+func NewConv2d(rng *rand.Rand, in, out, kernelSize int, c Conv2dConfig, opts ...Option) *Conv2d {
+	o := newOptions(opts)
+	groups := max(c.Groups, 1)
+	l := &Conv2d{Weight: NewParam(out, in/groups, kernelSize, kernelSize), Config: c}
+	fanIn, fanOut := in/groups*kernelSize*kernelSize, out/groups*kernelSize*kernelSize
+	o.weightInit(rng, l.Weight.Value.Data, fanIn, fanOut)
+	if !o.noBias {
+		l.Bias = NewParam(out)
+		o.biasInit(rng, l.Bias.Value.Data, fanIn, fanOut)
+	}
+	return l
+}
+
+// Forward adds the layer to the graph.
+func (l *Conv2d) Forward(g *Graph, x *gorgonia.Node) (*gorgonia.Node, error) {
+	return l.forward(g, x, false)
+}
+
+// forward adds the layer, followed by a ReLU if asked.
+func (l *Conv2d) forward(g *Graph, x *gorgonia.Node, relu bool) (*gorgonia.Node, error) {
+	name := g.Name(l, "conv2d")
+	geometry, err := l.geometry(name, x.Shape())
+	if err != nil {
+		return nil, err
+	}
+	w, err := g.Param(l.Weight)
+	if err != nil {
+		return nil, err
+	}
+	var b *gorgonia.Node
+	if l.Bias != nil {
+		if l.Bias.Size() != geometry.CO {
+			return nil, fmt.Errorf("nn: layer %s: bias of shape %v for %d output channels", name, l.Bias.Value.Shape, geometry.CO)
+		}
+		if b, err = g.Param(l.Bias); err != nil {
+			return nil, err
+		}
+	}
+	return g.conv2d(name, geometry, x, w, b, relu)
+}
+
+// geometry joins the shapes of the input and the weight with the configuration.
+func (l *Conv2d) geometry(name string, x []int) (kernel.Conv, error) {
+	if l.Weight == nil || len(l.Weight.Value.Shape) != 4 {
+		return kernel.Conv{}, fmt.Errorf("nn: layer %s: no weight of shape [out, in/groups, height, width]", name)
+	}
+	w, c := l.Weight.Value.Shape, l.Config
+	groups := max(c.Groups, 1)
+	if len(x) != 4 || x[1] != w[1]*groups {
+		return kernel.Conv{}, shapeError(name, x, fmt.Sprintf("[batch, %d, height, width] for the weight %v and %d groups", w[1]*groups, w, groups))
+	}
+	geometry := kernel.Conv{
+		N: x[0], CI: x[1], H: x[2], W: x[3],
+		CO: w[0], KH: w[2], KW: w[3],
+		StrideH: orOne(c.Stride), StrideW: orOne(c.Stride),
+		PadH: c.Padding, PadW: c.Padding,
+		DilH: orOne(c.Dilation), DilW: orOne(c.Dilation),
+		Groups: orOne(c.Groups),
+	}
+	if err := geometry.Validate(); err != nil {
+		return kernel.Conv{}, fmt.Errorf("nn: layer %s: input of shape %v, weight %v: %w", name, x, w, err)
+	}
+	return geometry, nil
+}
+
+// orOne gives a setting's zero value its meaning.
+func orOne(v int) int {
+	if v == 0 {
+		return 1
+	}
+	return v
+}
+
+// conv2d adds y = conv(x, w) + b, followed by a ReLU if asked; b may be nil.
+func (g *Graph) conv2d(layer string, c kernel.Conv, x, w, b *gorgonia.Node, relu bool) (*gorgonia.Node, error) {
+	inputs := []*gorgonia.Node{x, w}
+	if b != nil {
+		inputs = append(inputs, b)
+	}
+	ws := &g.workspace
+	return g.apply(opSpec{
+		layer: layer, kind: "conv2d", in: inputs, shape: []int{c.N, c.CO, c.OutH(), c.OutW()},
+		diff: []bool{true, true, true}[:len(inputs)],
+		run: func(rc *runContext, v [][]float32, y []float32) error {
+			var bias []float32
+			if b != nil {
+				bias = v[2]
+			}
+			kernel.ConvForward(rc.pool, c, v[0], v[1], bias, y, relu, ws)
+			return nil
+		},
+		grad: func(g *Graph, y, dy *gorgonia.Node, want []bool) ([]*gorgonia.Node, error) {
+			dz, err := g.beforeReLU(layer, y, dy, relu)
+			if err != nil {
+				return nil, err
+			}
+			grads := make([]*gorgonia.Node, len(inputs))
+			if want[0] {
+				if grads[0], err = g.convBackwardInput(layer, c, dz, w); err != nil {
+					return nil, err
+				}
+			}
+			if want[1] {
+				if grads[1], err = g.convBackwardWeight(layer, c, x, dz); err != nil {
+					return nil, err
+				}
+			}
+			if b != nil && want[2] {
+				grads[2], err = g.convBackwardBias(layer, c, dz)
+			}
+			return grads, err
+		},
+	})
+}
+
+func (g *Graph) convBackwardInput(layer string, c kernel.Conv, dy, w *gorgonia.Node) (*gorgonia.Node, error) {
+	ws := &g.workspace
+	return g.apply(opSpec{
+		layer: layer, kind: "conv2d backward input", in: []*gorgonia.Node{dy, w}, shape: []int{c.N, c.CI, c.H, c.W},
+		run: func(rc *runContext, v [][]float32, dx []float32) error {
+			kernel.ConvBackwardInput(rc.pool, c, v[0], v[1], dx, ws)
+			return nil
+		},
+	})
+}
+
+func (g *Graph) convBackwardWeight(layer string, c kernel.Conv, x, dy *gorgonia.Node) (*gorgonia.Node, error) {
+	ws := &g.workspace
+	return g.apply(opSpec{
+		layer: layer, kind: "conv2d backward weight", in: []*gorgonia.Node{x, dy}, shape: []int{c.CO, c.CI / c.Groups, c.KH, c.KW},
+		run: func(rc *runContext, v [][]float32, dw []float32) error {
+			kernel.ConvBackwardWeight(rc.pool, c, v[0], v[1], dw, ws)
+			return nil
+		},
+	})
+}
+
+func (g *Graph) convBackwardBias(layer string, c kernel.Conv, dy *gorgonia.Node) (*gorgonia.Node, error) {
+	return g.apply(opSpec{
+		layer: layer, kind: "conv2d backward bias", in: []*gorgonia.Node{dy}, shape: []int{c.CO},
+		run: func(rc *runContext, v [][]float32, db []float32) error {
+			kernel.ConvBackwardBias(rc.pool, c, v[0], db)
+			return nil
+		},
+	})
+}

@@ -1,0 +1,209 @@
+package nn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime/debug"
+
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// program is a compiled graph for one batch size and one mode, with the
+// memory of its inputs.
+type program struct {
+	batch    int
+	training bool
+	g        *Graph
+	vm       gorgonia.VM
+	x        []float32
+	logits   *op
+	forward  int          // how many of g.ops belong to the model, the loss excluded
+	loss     crossEntropy // of a training graph
+	grads    []paramGrad
+}
+
+// paramGrad is where the gradient of a parameter comes from.
+type paramGrad struct {
+	param *Param
+	name  string
+	node  *gorgonia.Node
+	// store is where it is wanted. It is the memory of the node's operation,
+	// unless that serves another parameter as well or is not ours: then copied.
+	store  []float32
+	copied bool
+}
+
+// future is what the gradient node of a parameter may give instead of a
+// tensor: a gradient that is still being computed elsewhere. It is asked for
+// it after the whole graph has run, in the order of the parameters.
+type future interface {
+	gorgonia.Value
+	resolve(ctx context.Context, dst []float32) error
+}
+
+// build adds the model, and for training its loss and gradients, to g.
+func (p *program) build(g *Graph, model Module, shape []int, smoothing float64, store func(*Param) []float32) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("nn: build graph of %T: %w", model, &PanicError{Value: v, Stack: debug.Stack()})
+		}
+	}()
+	p.g = g
+	p.x = make([]float32, p.batch*size(shape))
+	x, err := g.input("x", newDense(append([]int{p.batch}, shape...), p.x))
+	if err != nil {
+		return err
+	}
+	y, err := model.Forward(g, x)
+	if err != nil {
+		return err
+	}
+	if y == nil {
+		return fmt.Errorf("nn: %T.Forward returned no node", model)
+	}
+	if s := y.Shape(); len(s) != 2 || s[0] != p.batch || y.Dtype() != tensor.Float32 {
+		return fmt.Errorf("nn: output of %T: %v of shape %v, want float32 logits [%d, classes]", model, y.Dtype(), s, p.batch)
+	}
+	if p.logits, err = g.output(y); err != nil {
+		return err
+	}
+	p.forward = len(g.ops)
+	if p.training {
+		if err := p.differentiate(smoothing, store); err != nil {
+			return err
+		}
+	}
+	return g.check()
+}
+
+// output returns the operation of the model's output. One that is not ours is
+// copied, so that its memory is known.
+func (g *Graph) output(y *gorgonia.Node) (*op, error) {
+	if o, ok := y.Op().(*op); ok && o.value == nil {
+		return o, nil
+	}
+	n, err := g.reshape("output", y, y.Shape()...)
+	if err != nil {
+		return nil, err
+	}
+	return n.Op().(*op), nil
+}
+
+func (p *program) differentiate(smoothing float64, store func(*Param) []float32) error {
+	p.loss.smoothing = smoothing
+	loss, err := p.loss.add(p.g, p.logits.node)
+	if err != nil {
+		return err
+	}
+	grads, err := p.g.gradients(loss)
+	if err != nil {
+		return err
+	}
+	for _, b := range p.g.params {
+		n := grads[b.node]
+		if n == nil {
+			continue
+		}
+		pg := paramGrad{param: b.param, name: b.name, node: n, store: store(b.param), copied: true}
+		if o, ok := n.Op().(*op); ok && o.value == nil && o.buf == nil {
+			o.bind(pg.store)
+			pg.copied = false
+		}
+		p.grads = append(p.grads, pg)
+	}
+	return nil
+}
+
+// compile makes the tape machine; gorgonia panics where it cannot.
+func (p *program) compile() (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("nn: compile graph: %w", &PanicError{Value: v, Stack: debug.Stack()})
+		}
+	}()
+	p.vm = gorgonia.NewTapeMachine(p.g.ex)
+	return nil
+}
+
+// execute runs the graph from its beginning and leaves it ready to run again,
+// also after an error.
+func (p *program) execute(ctx context.Context, step int, x []float32) error {
+	copy(p.x, x)
+	p.g.run.ctx, p.g.run.step = ctx, step
+	defer func() { p.g.run.ctx = nil }()
+	p.vm.Reset()
+	if err := p.vm.RunAll(); err != nil {
+		p.vm.Reset()
+		return runError(err)
+	}
+	return nil
+}
+
+// collect brings the gradients that are not computed in place to their place.
+func (p *program) collect(ctx context.Context, step int) error {
+	for i := range p.grads {
+		pg := &p.grads[i]
+		if !pg.copied {
+			continue
+		}
+		v := pg.node.Value()
+		if f, ok := v.(future); ok {
+			if err := f.resolve(ctx, pg.store); err != nil {
+				return fmt.Errorf("nn: step %d: gradient of %s: %w", step, pg.name, err)
+			}
+			continue
+		}
+		data, err := floats(v)
+		if err == nil && len(data) != len(pg.store) {
+			err = fmt.Errorf("%d numbers, want %d", len(data), len(pg.store))
+		}
+		if err != nil {
+			return fmt.Errorf("nn: step %d: gradient of %s: %w", step, pg.name, err)
+		}
+		copy(pg.store, data)
+	}
+	return nil
+}
+
+// nonFinite finds the first number that is not finite on the way to the loss.
+func (p *program) nonFinite() string {
+	if !finite(p.x) {
+		return "the input"
+	}
+	for _, b := range p.g.params {
+		if !finite(b.param.Value.Data) {
+			return "parameter " + b.name
+		}
+	}
+	for _, o := range p.g.ops[:p.forward] {
+		if !finite(o.buf) {
+			return fmt.Sprintf("output of layer %s (%s)", o.layer, o.kind)
+		}
+	}
+	return ""
+}
+
+func finite(x []float32) bool {
+	for _, v := range x {
+		if d := float64(v); math.IsNaN(d) || math.IsInf(d, 0) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *program) close() error {
+	if p.vm == nil {
+		return nil
+	}
+	if err := p.vm.Close(); err != nil {
+		return fmt.Errorf("nn: close graph: %w", err)
+	}
+	return nil
+}
+
+// isCollision tells whether a graph should be built again with another salt.
+func isCollision(err error) bool { return errors.Is(err, errCollision) }
