@@ -1,2 +1,35 @@
-// Package kernel holds the float32 kernels of Coda: products, convolution, pooling, element-wise functions and sums.
+// Package kernel holds the float32 kernels of Coda: products, convolution,
+// pooling, element-wise functions, sums and the optimisers' steps.
+//
+//	pool := kernel.NewPool(runtime.GOMAXPROCS(0))
+//	defer pool.Close()
+//	// y = x * w^T + bias, then ReLU: x is batch x in, w is out x in.
+//	kernel.Gemm(pool, false, true, batch, out, in, 1, x, in, w, in, 0, y, out)
+//	kernel.AddBiasReLU(y, out, batch, bias)
+//	// dw = dy^T * x, summed onto what dw holds.
+//	kernel.Gemm(pool, true, false, out, in, batch, 1, dy, out, x, in, 1, dw, in)
+//
+// # Products
+//
+// Gemm follows Goto and van de Geijn, "Anatomy of high-performance matrix
+// multiplication" (ACM TOMS 34, 2008): a micro-kernel in assembly keeps a tile
+// of C in registers and reads panels of A and B that lie in the caches. The
+// kernels are chosen when the program starts: AVX-512, AVX2 with FMA, or Go. The
+// build tag noasm leaves only Go.
+//
+// # Determinism
+//
+// Every function gives the same bits however many goroutines compute and
+// whatever they do besides. The vector kernels give the same bits on every
+// processor as well; products and what is built on them give the same bits with
+// AVX-512 and AVX2 but not with the portable kernels, which round each product.
+//
+// # Safety
+//
+// Slices that are too short, and lengths that differ, panic before assembly is
+// entered and before anything is written: the package trusts its callers, which
+// validate shapes, but never writes outside a slice. Different goroutines may
+// call every function at the same time as long as what they write is not shared.
+// Nothing is allocated in steady state; the buffers for packed panels are kept
+// for the next call, some megabytes a product under way.
 package kernel

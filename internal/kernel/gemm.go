@@ -20,7 +20,15 @@ func Gemm(p *Pool, transA, transB bool, m, n, k int, alpha float32, a []float32,
 	}
 	checkOperand("A", transA, m, k, a, lda)
 	checkOperand("B", transB, k, n, b, ldb)
-	gemmPacked(p, m, n, k, alpha, &matrix{a, lda, !transA}, &matrix{b, ldb, transB}, beta, c, ldc)
+	if m == 0 || n == 0 {
+		return
+	}
+	g := gemms.get()
+	defer g.release()
+	g.ma, g.mb = matrix{a, lda, !transA}, matrix{b, ldb, transB}
+	g.a, g.b = &g.ma, &g.mb
+	g.f, g.m, g.n, g.k, g.alpha, g.beta, g.c, g.ldc = fastest, m, n, k, alpha, beta, c, ldc
+	g.run(p)
 }
 
 // gemmPacked is Gemm with operands that pack themselves: a gives the panels of
@@ -28,22 +36,24 @@ func Gemm(p *Pool, transA, transB bool, m, n, k int, alpha float32, a []float32,
 func gemmPacked(p *Pool, m, n, k int, alpha float32, a, b source, beta float32, c []float32, ldc int) {
 	checkSizes(m, n, k)
 	checkMatrix("C", m, n, c, ldc)
-	pa, pb := make([]float32, k), make([]float32, k)
-	for i := range m {
-		a.pack(pa, 1, i, 1, 0, k)
-		for j := range n {
-			b.pack(pb, 1, j, 1, 0, k)
-			var s float32
-			for q, v := range pa {
-				s += v * pb[q]
-			}
-			if beta == 0 {
-				c[i*ldc+j] = alpha * s
-			} else {
-				c[i*ldc+j] = alpha*s + beta*c[i*ldc+j]
-			}
-		}
+	if alpha == 0 || k == 0 {
+		scaleRows(m, n, beta, c, ldc)
+		return
 	}
+	if m == 0 || n == 0 {
+		return
+	}
+	g := gemms.get()
+	defer g.release()
+	g.a, g.b = a, b
+	g.f, g.m, g.n, g.k, g.alpha, g.beta, g.c, g.ldc = fastest, m, n, k, alpha, beta, c, ldc
+	g.run(p)
+}
+
+// release drops what the product refers to and keeps its memory for the next.
+func (g *gemm) release() {
+	*g = gemm{shared: g.shared}
+	gemms.put(g)
 }
 
 func scaleRows(m, n int, beta float32, c []float32, ldc int) {

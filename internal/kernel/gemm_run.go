@@ -1,0 +1,208 @@
+package kernel
+
+// gemm is one product under way. The matrix is cut in items, blocks of C that
+// goroutines take one after another: an item packs the columns of B that it
+// needs into memory of its own, which stays in the second-level cache, and runs
+// the rows of A past them. The panels of A, where they must be packed at all,
+// are packed beforehand and shared.
+//
+// The inner dimension is cut in blocks of kc steps, the same whoever computes:
+// each element of C is a sum over the block in registers, added to the sum so far.
+type gemm struct {
+	f           *family
+	m, n, k     int
+	alpha, beta float32
+	a, b        source
+	ma, mb      matrix // memory for the operands of Gemm
+	c           []float32
+	ldc         int
+
+	plan
+	shared []float32 // the packed panels of A
+	i0, i1 int       // rows of C and
+	p0, p1 int       // steps of k that are now computed
+}
+
+// Gemm's operands, limits and buffers.
+const (
+	blockSteps  = 384     // largest kc
+	blockCols   = 240     // largest number of columns of an item
+	sharedLimit = 1 << 21 // largest number of elements of A packed at a time
+	fewMulAdds  = 1 << 17 // products smaller than this stay on the caller's goroutine
+)
+
+func (g *gemm) run(p *Pool) {
+	if g.m*g.n*g.k < fewMulAdds {
+		p = nil
+	}
+	g.plan = planFor(g.f, p.Threads(), g.m, g.n, g.k)
+	steps, rows := g.k, g.m
+	pack := g.mustPackA()
+	if pack {
+		steps, rows = sharedBlock(g.f.mr(), g.m, g.k, g.kc)
+		g.shared = grow(g.shared, roundUp(rows, g.f.mr())*steps)
+	}
+	for g.p0 = 0; g.p0 < g.k; g.p0 += steps {
+		g.p1 = min(g.p0+steps, g.k)
+		for g.i0 = 0; g.i0 < g.m; g.i0 += rows {
+			g.i1 = min(g.i0+rows, g.m)
+			if pack {
+				p.run(g.packParts(), (*packTask)(g))
+			}
+			p.run(ceilDiv(g.i1-g.i0, g.rowsPer)*ceilDiv(g.n, g.colsPer), (*itemTask)(g))
+		}
+	}
+}
+
+// sharedBlock returns how many steps of k (whole blocks) and rows of A to pack
+// at a time.
+func sharedBlock(mr, m, k, kc int) (steps, rows int) {
+	rows = min(m, max(sharedLimit/kc/mr*mr, mr))
+	blocks := max(sharedLimit/(roundUp(rows, mr)*kc), 1)
+	return min(k, blocks*kc), rows
+}
+
+// mustPackA says whether the panels of A are packed. Rows of A in place serve as
+// well; columns in place are far apart and pay only if they are read once.
+func (g *gemm) mustPackA() bool {
+	x, ok := g.a.(*matrix)
+	return !ok || !x.inner && g.n > g.f.nr()
+}
+
+// packTask packs panels of A.
+type packTask gemm
+
+const packPanels = 8 // panels of A in a part
+
+func (g *gemm) packParts() int {
+	return ceilDiv(g.i1-g.i0, packPanels*g.f.mr()) * ceilDiv(g.p1-g.p0, g.kc)
+}
+
+func (t *packTask) part(i int) {
+	g := (*gemm)(t)
+	rows := packPanels * g.f.mr()
+	groups := ceilDiv(g.i1-g.i0, rows)
+	p := g.p0 + i/groups*g.kc
+	kc := min(g.kc, g.p1-p)
+	first := g.i0 + i%groups*rows
+	for r := first; r < min(first+rows, g.i1); r += g.f.mr() {
+		n := min(g.f.mr(), g.i1-r)
+		h := g.f.height(n)
+		g.a.pack(g.sharedPanel(r, p, kc)[:kc*h], h, r, n, p, kc)
+	}
+}
+
+// sharedPanel returns the memory of the panel of A from row r and step p on.
+func (g *gemm) sharedPanel(r, p, kc int) []float32 {
+	height := roundUp(g.i1-g.i0, g.f.mr())
+	return g.shared[(p-g.p0)*height+(r-g.i0)*kc:]
+}
+
+// itemTask computes items of C.
+type itemTask gemm
+
+func (t *itemTask) part(i int) {
+	g := (*gemm)(t)
+	across := ceilDiv(g.n, g.colsPer)
+	r := g.i0 + i/across*g.rowsPer
+	c := i % across * g.colsPer
+	w := scratches.get()
+	defer scratches.put(w)
+	it := &w.item
+	it.gemm = g
+	it.r0, it.r1 = r, min(r+g.rowsPer, g.i1)
+	it.c0, it.c1 = c, min(c+g.colsPer, g.n)
+	it.compute(w)
+	*it = item{}
+}
+
+// item is the block of C in rows r0..r1 and columns c0..c1.
+type item struct {
+	*gemm
+	r0, r1, c0, c1 int
+	p, kc          int // the steps now computed
+	bd             *matrix
+	tile           tile
+}
+
+func (it *item) compute(w *scratch) {
+	it.bd, _ = it.b.(*matrix)
+	if it.bd != nil && it.bd.inner {
+		it.bd = nil
+	}
+	kc := it.gemm.kc
+	w.b = grow(w.b, kc*it.f.width(it.c1-it.c0))
+	w.a = grow(w.a, kc*it.f.mr())
+	t := &it.tile
+	t.ldc, t.alpha, t.beta = it.ldc, it.alpha, it.beta
+	for it.p = it.p0; it.p < it.p1; it.p += kc {
+		it.kc = min(kc, it.p1-it.p)
+		t.k = it.kc
+		if it.p > 0 {
+			t.beta = 1
+		}
+		it.packColumns(w.b)
+		for r := it.r0; r < it.r1; r += it.f.mr() {
+			t.rows = min(it.f.mr(), it.r1-r)
+			it.left(r, w.a)
+			for c := it.c0; c < it.c1; c += it.f.nr() {
+				t.cols = min(it.f.nr(), it.c1-c)
+				it.right(r, c, w.b)
+				t.c = it.c[r*it.ldc+c:]
+				it.f.multiply(t)
+			}
+		}
+	}
+}
+
+// inPlace says whether columns c .. c+n-1 of B are read where they are: the
+// kernels read whole vectors.
+func (it *item) inPlace(n int) bool { return it.bd != nil && n%it.f.lanes == 0 }
+
+// packColumns packs those panels of B that cannot be read in place.
+func (it *item) packColumns(buf []float32) {
+	for c := it.c0; c < it.c1; c += it.f.nr() {
+		n := min(it.f.nr(), it.c1-c)
+		if w := it.f.width(n); !it.inPlace(n) {
+			it.b.pack(buf[(c-it.c0)*it.kc:][:it.kc*w], w, c, n, it.p, it.kc)
+		}
+	}
+}
+
+// right points the tile to the panel of B from column c on. The first rows of
+// the item read B in place and leave the panel behind for the rows that follow.
+func (it *item) right(r, c int, buf []float32) {
+	t := &it.tile
+	w := it.f.width(t.cols)
+	t.keep = nil
+	panel := buf[(c-it.c0)*it.kc:][:it.kc*w]
+	if r > it.r0 || !it.inPlace(t.cols) {
+		t.b, t.bs = panel, w
+		return
+	}
+	t.b, t.bs = it.bd.data[it.p*it.bd.ld+c:], it.bd.ld
+	if it.r1-it.r0 > it.f.mr() {
+		t.keep = panel
+	}
+}
+
+// left points the tile to the rows of A from row r on.
+func (it *item) left(r int, buf []float32) {
+	t := &it.tile
+	h := it.f.height(t.rows)
+	if it.mustPackA() {
+		t.a, t.ars, t.acs = it.sharedPanel(r, it.p, it.kc), 1, h
+		return
+	}
+	if t.rows != h { // the kernel reads rows that A does not have
+		it.a.pack(buf[:it.kc*h], h, r, t.rows, it.p, it.kc)
+		t.a, t.ars, t.acs = buf, 1, h
+		return
+	}
+	x := it.a.(*matrix)
+	if x.inner {
+		t.a, t.ars, t.acs = x.data[r*x.ld+it.p:], x.ld, 1
+	} else {
+		t.a, t.ars, t.acs = x.data[it.p*x.ld+r:], 1, x.ld
+	}
+}
