@@ -95,6 +95,9 @@ func (f family) paths(dir string) (paths [numFiles]string, err error) {
 			missing = append(missing, file.name)
 		}
 	}
+	if len(missing) == numFiles {
+		return paths, fmt.Errorf("%s (none of its files)", dir)
+	}
 	if len(missing) > 0 {
 		return paths, fmt.Errorf("%s (no %s)", dir, strings.Join(missing, ", "))
 	}
@@ -134,7 +137,7 @@ func (s *search) try(dir string) bool {
 // cached takes the files from the cache folder, into which it downloads what
 // is missing.
 func (s *search) cached(ctx context.Context) ([numFiles]rawFile, error) {
-	advice := fmt.Sprintf("%s name the folder with its four files %s with --data-dir", s.advice, s.fileNames())
+	advice := strings.TrimSpace(fmt.Sprintf("%s name the folder with its four files %s with --data-dir", s.advice, s.fileNames()))
 	fail := func(err error) ([numFiles]rawFile, error) {
 		return s.files, &NotFoundError{Name: s.name, Looked: s.looked, Advice: advice, Err: err}
 	}

@@ -80,7 +80,7 @@ var fashionMNIST = family{
 	shape: []int{1, 28, 28},
 	mean:  0.2860, std: 0.3530,
 	subfolders: []string{"fashion-mnist", "FashionMNIST/raw"},
-	system:     []string{"/usr/share/datasets/fashion-mnist", "/usr/share/dataset-fashion-mnist"},
+	system:     []string{"/usr/share/datasets/fashion-mnist"},
 	advice:     "install Debian's package dataset-fashion-mnist, or",
 }
 
