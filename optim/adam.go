@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/coda-ml/coda/coded"
+	"github.com/coda-ml/coda/internal/kernel"
 )
 
 // AdamConfig is the configuration of NewAdam. The zero value of every field but
@@ -73,10 +74,11 @@ func (a *Adam) Step(step int, params []Param) error {
 	if p := rateProblem(lr); p != "" {
 		return fmt.Errorf("optim: Adam: step %d: %s", step, p)
 	}
-	t := float64(a.memory.updates + 1)
+	c := a.config
 	for _, p := range params {
-		adam(p.Value, p.Grad, a.memory.buffer(p.Name, 0), a.memory.buffer(p.Name, 1), a.config,
-			lr/(1-math.Pow(a.config.Beta1, t)), math.Sqrt(1-math.Pow(a.config.Beta2, t)))
+		kernel.Adam(p.Value, a.memory.buffer(p.Name, 0), a.memory.buffer(p.Name, 1), p.Grad, kernel.AdamStep{
+			LR: lr, Beta1: c.Beta1, Beta2: c.Beta2, Epsilon: c.Eps, Decay: p.decay(c.Decay), Step: a.memory.updates + 1,
+		})
 	}
 	a.memory.updates++
 	return nil

@@ -14,6 +14,16 @@ type Param struct {
 	Name  string    // dotted, unique in the model: "fc1.weight"
 	Value []float32 // changed in place by Step
 	Grad  []float32 // gradient of the loss; only read
+
+	NoDecay bool // leave weight decay out
+}
+
+// decay is the weight decay of the parameter.
+func (p Param) decay(d float64) float64 {
+	if p.NoDecay {
+		return 0
+	}
+	return d
 }
 
 // Optimizer turns gradients into new values.

@@ -217,6 +217,22 @@ func TestLinear(t *testing.T) {
 	wantAll(t, err, "net.fc1", "Adam", "local", "batch")
 }
 
+// With a gradient of zero, decay is all that moves a value.
+func TestNoDecay(t *testing.T) {
+	for name, o := range map[string]optim.Optimizer{
+		"SGD": mustSGD(t, nesterov()), "Adam": mustAdam(t, optim.AdamConfig{LR: optim.Constant(0.1), Decay: 0.5}),
+	} {
+		a, b := []float32{2}, []float32{2}
+		params := []optim.Param{{Name: "a", Value: a, Grad: []float32{0}}, {Name: "b", Value: b, Grad: []float32{0}, NoDecay: true}}
+		if err := o.Step(1, params); err != nil {
+			t.Fatal(err)
+		}
+		if a[0] >= 2 || b[0] != 2 {
+			t.Errorf("%s: values %v with and %v without decay, want less than 2 and 2", name, a[0], b[0])
+		}
+	}
+}
+
 func TestStepAllocatesNothing(t *testing.T) {
 	p := []optim.Param{{Name: "w", Value: make([]float32, 100), Grad: make([]float32, 100)}}
 	for name, o := range map[string]optim.Optimizer{

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/coda-ml/coda/coded"
+	"github.com/coda-ml/coda/internal/kernel"
 )
 
 // SGDConfig is the configuration of NewSGD.
@@ -72,12 +73,14 @@ func (s *SGD) Step(step int, params []Param) error {
 	if err != nil {
 		return err
 	}
+	k := kernel.SGDStep{LR: float32(u.LR), Momentum: float32(u.Momentum), Scale: 1, Nesterov: u.Nesterov}
 	for _, p := range params {
 		var v []float32
 		if u.Momentum > 0 {
 			v = s.memory.buffer(p.Name, 0)
 		}
-		sgd(p.Value, p.Grad, v, u)
+		k.Decay = float32(p.decay(u.Decay))
+		kernel.SGD(p.Value, v, p.Grad, k)
 	}
 	s.memory.updates++
 	return nil

@@ -72,10 +72,11 @@ func (c LinearConfig) tensor(x []float32) coded.Tensor {
 // states of a sufficient set of slots after the same update, in the order of
 // slots. It fails with an error of kind coded.ErrTooFewResults for a smaller set
 // and of kind coded.ErrIllConditioned for one that amplifies rounding too much.
-func DecodeLinear(states []coded.ShardState, c LinearConfig, code *coded.Code) (weight, momentum []float32, err error) {
+func DecodeLinear(states []coded.ShardState, c LinearConfig, d *coded.Decoder) (weight, momentum []float32, err error) {
 	fail := func(err error) ([]float32, []float32, error) {
 		return nil, nil, fmt.Errorf("shard: decode linear layer %dx%d: %w", c.In, c.Out, err)
 	}
+	code := d.Code()
 	if err := c.Validate(code.K(), 1); err != nil {
 		return nil, nil, err
 	}
@@ -88,7 +89,7 @@ func DecodeLinear(states []coded.ShardState, c LinearConfig, code *coded.Code) (
 		have[i] = s.Slot
 		results[0], results[1] = append(results[0], s.State[0]), append(results[1], s.State[1])
 	}
-	w, err := coded.NewDecoder(code, coded.DecoderConfig{CacheSize: 1}).Weights(have)
+	w, err := d.Weights(have)
 	if err != nil {
 		return fail(err)
 	}

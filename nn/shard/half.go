@@ -46,25 +46,9 @@ func (h *half) accumulate(pool *kernel.Pool, row []float64, y, x coded.Tensor, f
 
 // apply makes one step of the optimiser with the gradient.
 func (h *half) apply(u coded.Update) {
-	sgd(h.w.Data, h.g.Data, h.v.Data, u)
-}
-
-// sgd makes one step of SGD in one pass, in PyTorch's order. A momentum of
-// zeros gives v = g at the first step.
-func sgd(w, grad, v []float32, u coded.Update) {
-	lr, mom, decay, scale := float32(u.LR), float32(u.Momentum), float32(u.Decay), float32(u.Scale)
-	for i := range w {
-		g := scale*grad[i] + decay*w[i]
-		if mom > 0 {
-			v[i] = mom*v[i] + g
-			if u.Nesterov {
-				g += mom * v[i]
-			} else {
-				g = v[i]
-			}
-		}
-		w[i] -= lr * g
-	}
+	kernel.SGD(h.w.Data, h.v.Data, h.g.Data, kernel.SGDStep{
+		LR: float32(u.LR), Momentum: float32(u.Momentum), Decay: float32(u.Decay), Scale: float32(u.Scale), Nesterov: u.Nesterov,
+	})
 }
 
 // matrix is memory for a matrix whose size varies with the batch.

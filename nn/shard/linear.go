@@ -67,7 +67,7 @@ func (s *Linear) Multiply(p coded.Product, x coded.Tensor, chunk int) (coded.Ten
 	if err != nil {
 		return coded.Tensor{}, err
 	}
-	if err := s.check(p.String()+" operand", x, h.cols); err != nil {
+	if err := s.check("operand", x, h.cols); err != nil {
 		return coded.Tensor{}, err
 	}
 	if chunk < 0 || chunk >= s.chunks {

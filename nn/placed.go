@@ -1,0 +1,223 @@
+package nn
+
+import (
+	"fmt"
+
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"github.com/coda-ml/coda/coded"
+	"github.com/coda-ml/coda/nn/shard"
+)
+
+// Resident is the placement of layers whose weights live on the workers of an
+// executor, in coded form, and are trained there: only activations and their
+// gradients travel. Place puts the weights there and Sync fetches them back.
+//
+// One Resident may hold any number of layers; it must not be copied after Place.
+// A layer can be used once in a model's Forward.
+type Resident struct {
+	Executor coded.Executor
+	Code     coded.Spec
+	// Chunks into which each worker's share of a product is cut, at least 1; a
+	// layer with fewer features in a block has one chunk for each.
+	Chunks int
+	// MaxCond is the condition number of a set of answers above which a step
+	// fails with an error of kind coded.ErrIllConditioned; 0 means
+	// coded.DefaultMaxCond.
+	MaxCond float64
+	// InputGrad keeps the coded copy for dX also in a layer with no trainable
+	// parameter before it in the model, in the order of Params. It is needed
+	// only where Forward calls layers in another order.
+	InputGrad bool
+
+	layers map[*Param]*residentLayer // by weight
+}
+
+var _ Placement = (*Resident)(nil)
+
+// residentLayer is a layer that was placed.
+type residentLayer struct {
+	coded.Layer
+	executor coded.Executor
+	config   shard.LinearConfig
+	decoder  *coded.Decoder
+}
+
+const (
+	forwardStart  = "forward start"
+	forwardWait   = "forward wait and decode"
+	backwardStart = "backward start"
+	backwardWait  = "backward wait and decode"
+)
+
+// Product implements Placement. The nodes are
+//
+//	x -> forward start -> forward wait and decode = x·Wᵀ
+//	dy -> backward start -> backward wait and decode = dy·W
+//
+// A start hands its operand to the workers and returns at once. The second wait
+// is left out where the gradient of x is not wanted. The second start is there
+// even so if the weight is trained, because the workers make its gradient from
+// x and dy; a ticket makes it a gradient of the first wait.
+func (r *Resident) Product(g *Graph, layer string, weight *Param, x *gorgonia.Node) (*gorgonia.Node, error) {
+	l := r.layers[weight]
+	if l == nil {
+		return nil, fmt.Errorf("nn: layer %s has not been placed: call Place before the first step", layer)
+	}
+	if l.Name != layer {
+		return nil, fmt.Errorf("nn: layer %s has been placed as %s: it must be used in the model that Place was given", layer, l.Name)
+	}
+	if g.needsGrad(x) && !l.config.Backward {
+		return nil, fmt.Errorf("nn: layer %s: the gradient of its input is wanted, but no trainable parameter comes before it in the model: set InputGrad", layer)
+	}
+	for _, o := range g.ops {
+		if o.layer == layer && o.kind == forwardStart {
+			return nil, fmt.Errorf("nn: layer %s: a resident layer can be used once in a model", layer)
+		}
+	}
+	train := !weight.Frozen
+	started, err := g.startRound(l, coded.Round{Layer: layer, Product: coded.Forward, Keep: train}, forwardStart, x)
+	if err != nil {
+		return nil, err
+	}
+	in := []*gorgonia.Node{started, x}
+	if train {
+		ticket, err := g.ticket(layer)
+		if err != nil {
+			return nil, err
+		}
+		in = append(in, ticket)
+	}
+	return g.apply(opSpec{
+		layer: layer, kind: forwardWait, in: in, shape: []int{x.Shape()[0], l.config.Out},
+		diff:  []bool{false, true, true}[:len(in)],
+		value: l.wait(coded.Forward),
+		grad: func(g *Graph, _, dy *gorgonia.Node, want []bool) ([]*gorgonia.Node, error) {
+			return g.residentGrad(l, dy, want)
+		},
+	})
+}
+
+// residentGrad adds the backward product for the inputs of a forward wait:
+// its start, x and, if the weight is trained, the ticket.
+func (g *Graph) residentGrad(l *residentLayer, dy *gorgonia.Node, want []bool) ([]*gorgonia.Node, error) {
+	grads := make([]*gorgonia.Node, len(want))
+	train := len(want) > 2
+	round := coded.Round{Layer: l.Name, Product: coded.Backward, Keep: train, Discard: !want[1]}
+	started, err := g.startRound(l, round, backwardStart, dy)
+	if err != nil {
+		return nil, err
+	}
+	if train {
+		grads[2] = started
+	}
+	if want[1] {
+		grads[1], err = g.apply(opSpec{
+			layer: l.Name, kind: backwardWait, in: []*gorgonia.Node{started, dy}, shape: []int{dy.Shape()[0], l.config.In},
+			value: l.wait(coded.Backward),
+		})
+	}
+	return grads, err
+}
+
+// pendingValue carries a round from its start to its wait. As a tensor it is
+// one number without meaning, which the graph needs to give it a type.
+type pendingValue struct {
+	*tensor.Dense
+	round coded.Pending // nil after its wait
+}
+
+// startRound adds the node that hands an operand to the workers.
+func (g *Graph) startRound(l *residentLayer, round coded.Round, kind string, operand *gorgonia.Node) (*gorgonia.Node, error) {
+	p := &pendingValue{Dense: newDense([]int{1}, make([]float32, 1))}
+	shape := append([]int(nil), operand.Shape()...)
+	return g.apply(opSpec{
+		layer: l.Name, kind: kind, in: []*gorgonia.Node{operand}, shape: []int{1},
+		value: func(rc *runContext, in []gorgonia.Value, _ []float32) (gorgonia.Value, error) {
+			p.release() // a run that failed may have left one
+			data, err := floats(in[0])
+			if err != nil {
+				return nil, err
+			}
+			r := round
+			r.Step, r.Operand = rc.step, coded.Tensor{Shape: shape, Data: data}
+			if p.round, err = l.executor.Start(rc.ctx, r); err != nil {
+				return nil, err
+			}
+			if r.Discard {
+				p.release()
+			}
+			return p, nil
+		},
+	})
+}
+
+func (p *pendingValue) release() {
+	if p.round != nil {
+		p.round.Release()
+		p.round = nil
+	}
+}
+
+// wait returns the operation that waits for a round and decodes its result,
+// chunk by chunk, into the operation's output. Its other inputs are there to
+// keep the operand of the round unchanged meanwhile.
+func (l *residentLayer) wait(product coded.Product) func(*runContext, []gorgonia.Value, []float32) (gorgonia.Value, error) {
+	d := &chunkDecoder{layer: l, product: product}
+	return func(rc *runContext, in []gorgonia.Value, out []float32) (gorgonia.Value, error) {
+		p, ok := in[0].(*pendingValue)
+		if !ok || p.round == nil {
+			return nil, fmt.Errorf("a %T that is no round under way", in[0])
+		}
+		defer p.release()
+		chunks, err := p.round.Wait(rc.ctx)
+		if err != nil {
+			return nil, err
+		}
+		return nil, d.decode(out, chunks)
+	}
+}
+
+// chunkDecoder decodes the chunks of one product.
+type chunkDecoder struct {
+	layer     *residentLayer
+	product   coded.Product
+	partition coded.Partition // of the result's columns
+	have      []int
+	results   []coded.Tensor
+}
+
+// decode writes the result, [batch, partition.Total], to out.
+func (d *chunkDecoder) decode(out []float32, chunks [][]coded.Answer) error {
+	if len(chunks) != d.layer.Chunks {
+		return fmt.Errorf("answers to %d chunks, want %d", len(chunks), d.layer.Chunks)
+	}
+	d.partition = d.layer.config.Partition(d.product, d.layer.Code.K)
+	dst := coded.Tensor{Shape: []int{len(out) / d.partition.Total, d.partition.Total}, Data: out}
+	for c, answers := range chunks {
+		if err := d.chunk(dst, c, answers); err != nil {
+			return fmt.Errorf("chunk %d: %w", c, err)
+		}
+	}
+	return nil
+}
+
+func (d *chunkDecoder) chunk(dst coded.Tensor, c int, answers []coded.Answer) error {
+	lo, hi := shard.ChunkRange(d.partition.Size, d.layer.Chunks, c)
+	d.have, d.results = d.have[:0], d.results[:0]
+	for i, a := range answers {
+		if s := a.Result.Shape; len(s) != 2 || s[1] != hi-lo {
+			return fmt.Errorf("answer of slot %d has shape %v, want [%d %d]", a.Slot, s, dst.Shape[0], hi-lo)
+		}
+		if i > 0 && a.Slot <= d.have[i-1] {
+			return fmt.Errorf("answer of slot %d after that of slot %d", a.Slot, d.have[i-1])
+		}
+		d.have, d.results = append(d.have, a.Slot), append(d.results, a.Result)
+	}
+	w, err := d.layer.decoder.Weights(d.have)
+	if err != nil {
+		return err
+	}
+	return coded.DecodeColumns(dst, w.D, d.results, d.partition, lo)
+}
