@@ -38,6 +38,7 @@ type localLayer struct {
 // operand is a copy of a round's operand, used by the round and by an update.
 type operand struct {
 	coded.Tensor
+	step  int
 	users int
 }
 
@@ -120,7 +121,7 @@ func (e *Local) Start(ctx context.Context, r coded.Round) (coded.Pending, error)
 		return nil, fmt.Errorf("shard: layer %s: unknown %v", r.Layer, r.Product)
 	}
 	x := e.copyOperand(r.Operand)
-	x.users = 1
+	x.step, x.users = r.Step, 1
 	if r.Keep {
 		x.users++
 		l.kept[r.Product] = append(l.kept[r.Product], x)
@@ -145,9 +146,10 @@ func (e *Local) drop(x *operand) {
 	}
 }
 
-// Update implements coded.Executor. The forward operands kept since the last
-// update are paired with the backward ones in their order. An update that was
-// made already is passed over.
+// Update implements coded.Executor. The forward operands kept by the step's
+// rounds are paired with the backward ones in their order. What earlier steps
+// kept is dropped: they failed, or they would have been updated. An update that
+// was made already is passed over.
 func (e *Local) Update(ctx context.Context, u coded.Update) error {
 	if err := validUpdate(u); err != nil {
 		return fmt.Errorf("shard: %w", err)
@@ -156,7 +158,17 @@ func (e *Local) Update(ctx context.Context, u coded.Update) error {
 		return nil
 	}
 	for _, name := range e.order {
-		if l := e.layers[name]; len(l.kept[coded.Forward]) != len(l.kept[coded.Backward]) {
+		l := e.layers[name]
+		for p, list := range l.kept {
+			l.kept[p] = slices.DeleteFunc(list, func(x *operand) bool {
+				old := x.step != u.Step
+				if old {
+					e.drop(x)
+				}
+				return old
+			})
+		}
+		if len(l.kept[coded.Forward]) != len(l.kept[coded.Backward]) {
 			return fmt.Errorf("shard: layer %s: step %d: %d forward and %d backward operands kept for the update",
 				name, u.Step, len(l.kept[coded.Forward]), len(l.kept[coded.Backward]))
 		}

@@ -1,0 +1,102 @@
+package shard_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/coda-ml/coda/coded"
+	"github.com/coda-ml/coda/nn/shard"
+)
+
+// Decoding any sufficient set of encoded states gives weight and momentum back.
+func TestDecodeInvertsEncode(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		k := rapid.IntRange(1, 5).Draw(rt, "k")
+		n := k + rapid.IntRange(0, 3).Draw(rt, "spare")
+		c := shard.LinearConfig{
+			In: k + rapid.IntRange(0, 9).Draw(rt, "in"), Out: k + rapid.IntRange(0, 9).Draw(rt, "out"), Backward: rapid.Bool().Draw(rt, "backward"),
+		}
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
+		code := newCode(t, trigonometric(n, k))
+		weight, momentum := normal(rng, c.In*c.Out), normal(rng, c.In*c.Out)
+		set := rng.Perm(n)[:k]
+		slices.Sort(set)
+		var list []coded.ShardState
+		for _, slot := range set {
+			state, err := shard.EncodeLinear(weight, momentum, c, code, slot)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			list = append(list, coded.ShardState{Slot: slot, State: state})
+		}
+		w, v, err := shard.DecodeLinear(list, c, coded.NewDecoder(code, coded.DecoderConfig{}))
+		if err != nil {
+			rt.Fatal(err)
+		}
+		// The worst condition number of these codes is below 40.
+		if dw, dv := difference(t, w, weight), difference(t, v, momentum); !(dw <= 2e-5 && dv <= 2e-5) {
+			rt.Errorf("slots %v: weight differs by %.2g, momentum by %.2g", set, dw, dv)
+		}
+	})
+}
+
+func TestNilMomentumIsZero(t *testing.T) {
+	c := shard.LinearConfig{In: 5, Out: 6, Backward: true}
+	state, err := shard.EncodeLinear(make([]float32, 30), nil, c, newCode(t, trigonometric(3, 2)), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []int{1, 3} {
+		if slices.ContainsFunc(state[q].Data, func(v float32) bool { return v != 0 }) {
+			t.Errorf("tensor %d is not zero", q)
+		}
+	}
+}
+
+func TestEncodeRefuses(t *testing.T) {
+	code := newCode(t, trigonometric(6, 4))
+	c := shard.LinearConfig{In: 5, Out: 6}
+	_, err := shard.EncodeLinear(make([]float32, 29), nil, c, code, 0)
+	wantError(t, err, "5x6", "29 weights", "want 30")
+	_, err = shard.EncodeLinear(make([]float32, 30), make([]float32, 1), c, code, 0)
+	wantError(t, err, "1 momenta", "want 30")
+	_, err = shard.EncodeLinear(make([]float32, 30), nil, c, code, 6)
+	wantError(t, err, "slot 6")
+	_, err = shard.EncodeLinear(make([]float32, 15), nil, shard.LinearConfig{In: 5, Out: 3}, code, 0)
+	wantError(t, err, "out has 3 features", "stay local")
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	c := shard.LinearConfig{In: 8, Out: 8}
+	code := newCode(t, trigonometric(6, 4))
+	d := coded.NewDecoder(code, coded.DecoderConfig{})
+	var list []coded.ShardState
+	for slot := range 4 {
+		state, err := shard.EncodeLinear(make([]float32, 64), nil, c, code, slot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, coded.ShardState{Slot: slot, State: state})
+	}
+	_, _, err := shard.DecodeLinear(list[:3], c, d)
+	if !errors.Is(err, coded.ErrTooFewResults) {
+		t.Errorf("three states: %v, want an error of kind %v", err, coded.ErrTooFewResults)
+	}
+	_, _, err = shard.DecodeLinear(list, c, coded.NewDecoder(code, coded.DecoderConfig{MaxCond: 1.5}))
+	if !errors.Is(err, coded.ErrIllConditioned) {
+		t.Errorf("condition limit 1.5: %v, want an error of kind %v", err, coded.ErrIllConditioned)
+	}
+	_, _, err = shard.DecodeLinear([]coded.ShardState{list[1], list[0], list[2], list[3]}, c, d)
+	wantError(t, err, "state 1 is of slot 0", "ascending")
+	short := slices.Clone(list)
+	short[2].State = short[2].State[:1]
+	_, _, err = shard.DecodeLinear(short, c, d)
+	wantError(t, err, "slot 2", "1 tensors", "2")
+	short[2].State = []coded.Tensor{coded.NewTensor(2, 7), coded.NewTensor(2, 8)}
+	_, _, err = shard.DecodeLinear(short, c, d)
+	wantError(t, err, "8x8", "[2 7]")
+}
