@@ -112,11 +112,7 @@ func (g *Graph) conv2d(layer string, c kernel.Conv, x, w, b *gorgonia.Node, relu
 		layer: layer, kind: "conv2d", in: inputs, shape: []int{c.N, c.CO, c.OutH(), c.OutW()},
 		diff: []bool{true, true, true}[:len(inputs)],
 		run: func(rc *runContext, v [][]float32, y []float32) error {
-			var bias []float32
-			if b != nil {
-				bias = v[2]
-			}
-			kernel.ConvForward(rc.pool, c, v[0], v[1], bias, y, relu, ws)
+			kernel.ConvForward(rc.pool, c, v[0], v[1], optional(v, 2), y, relu, ws)
 			return nil
 		},
 		grad: func(g *Graph, y, dy *gorgonia.Node, want []bool) ([]*gorgonia.Node, error) {

@@ -88,11 +88,7 @@ func (g *Graph) linear(layer string, x, w, b *gorgonia.Node, relu bool) (*gorgon
 		diff: []bool{true, true, true}[:len(inputs)],
 		run: func(rc *runContext, v [][]float32, y []float32) error {
 			kernel.Gemm(rc.pool, false, true, batch, out, in, 1, v[0], in, v[1], in, 0, y, out)
-			var bias []float32
-			if b != nil {
-				bias = v[2]
-			}
-			biasReLU(y, y, bias, relu)
+			addBias(rc.pool, y, optional(v, 2), relu)
 			return nil
 		},
 		grad: func(g *Graph, y, dy *gorgonia.Node, want []bool) ([]*gorgonia.Node, error) {
@@ -117,6 +113,14 @@ func (g *Graph) linear(layer string, x, w, b *gorgonia.Node, relu bool) (*gorgon
 			return grads, err
 		},
 	})
+}
+
+// optional returns input i of an operation, or nil if there are fewer.
+func optional(v [][]float32, i int) []float32 {
+	if i < len(v) {
+		return v[i]
+	}
+	return nil
 }
 
 // product adds op(a)·op(b) for matrices, op being the transpose where asked.
@@ -148,12 +152,9 @@ func (g *Graph) biasActivation(layer string, x, b *gorgonia.Node, relu bool) (*g
 	return g.apply(opSpec{
 		layer: layer, kind: "bias and activation", in: inputs, shape: x.Shape(),
 		diff: []bool{true, true}[:len(inputs)],
-		run: func(_ *runContext, v [][]float32, y []float32) error {
-			var bias []float32
-			if b != nil {
-				bias = v[1]
-			}
-			biasReLU(y, v[0], bias, relu)
+		run: func(rc *runContext, v [][]float32, y []float32) error {
+			copy(y, v[0])
+			addBias(rc.pool, y, optional(v, 1), relu)
 			return nil
 		},
 		grad: func(g *Graph, y, dy *gorgonia.Node, want []bool) ([]*gorgonia.Node, error) {
@@ -179,10 +180,7 @@ func (g *Graph) columnSums(layer string, x *gorgonia.Node) (*gorgonia.Node, erro
 	return g.apply(opSpec{
 		layer: layer, kind: "bias gradient", in: []*gorgonia.Node{x}, shape: []int{cols},
 		run: func(_ *runContext, v [][]float32, out []float32) error {
-			clear(out)
-			for row := v[0]; len(row) > 0; row = row[cols:] {
-				addTo(out, row[:cols])
-			}
+			kernel.ColumnSums(out, v[0], cols, len(v[0])/cols)
 			return nil
 		},
 	})

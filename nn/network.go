@@ -152,7 +152,7 @@ func (n *Network) Accumulate(ctx context.Context, step int, x []float32, labels 
 		if pg.param.Grad == nil {
 			pg.param.Grad = pg.store
 		} else {
-			addTo(pg.param.Grad, pg.store)
+			addTo(n.pool, pg.param.Grad, pg.store)
 		}
 	}
 	return loss, correct, nil

@@ -9,6 +9,8 @@ import (
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
+
+	"github.com/coda-ml/coda/internal/kernel"
 )
 
 // program is a compiled graph for one batch size and one mode, with the
@@ -187,12 +189,8 @@ func (p *program) nonFinite() string {
 }
 
 func finite(x []float32) bool {
-	for _, v := range x {
-		if d := float64(v); math.IsNaN(d) || math.IsInf(d, 0) {
-			return false
-		}
-	}
-	return true
+	m := float64(kernel.MaxAbs(x)) // NaN if there is one
+	return !math.IsNaN(m) && !math.IsInf(m, 0)
 }
 
 func (p *program) close() error {

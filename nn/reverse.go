@@ -83,10 +83,10 @@ func (g *Graph) sum(n *gorgonia.Node, terms []*gorgonia.Node) (*gorgonia.Node, e
 		kind:  "sum of gradients",
 		in:    terms,
 		shape: n.Shape(),
-		run: func(_ *runContext, in [][]float32, out []float32) error {
+		run: func(rc *runContext, in [][]float32, out []float32) error {
 			copy(out, in[0])
 			for _, t := range in[1:] {
-				addTo(out, t)
+				addTo(rc.pool, out, t)
 			}
 			return nil
 		},

@@ -1,41 +1,35 @@
 package nn
 
+import "github.com/coda-ml/coda/internal/kernel"
+
+// block is how many numbers of an element-wise operation make a part of work:
+// large enough to pay for handing it over, small enough for a cache.
+const block = 1 << 15
+
+// blocks calls f for consecutive ranges that cover n elements, on the pool.
+func blocks(p *kernel.Pool, n int, f func(from, to int)) {
+	if n <= block {
+		f(0, n)
+		return
+	}
+	p.Run((n+block-1)/block, func(i int) { f(i*block, min((i+1)*block, n)) })
+}
+
 // addTo adds x to dst.
-func addTo(dst, x []float32) {
-	for i, v := range x {
-		dst[i] += v
-	}
+func addTo(p *kernel.Pool, dst, x []float32) {
+	blocks(p, len(dst), func(i, j int) { kernel.Add(dst[i:j], dst[i:j], x[i:j]) })
 }
 
-// biasReLU sets dst to x plus bias (repeated along the rows, nil for none),
-// followed by max(0, .) if asked. dst may be x.
-func biasReLU(dst, x, bias []float32, relu bool) {
-	cols := len(bias)
-	if cols == 0 {
-		cols = len(x)
-	}
-	for len(x) > 0 {
-		row, out := x[:cols], dst[:cols]
-		for i, v := range row {
-			if bias != nil {
-				v += bias[i]
-			}
-			if relu && v < 0 {
-				v = 0
-			}
-			out[i] = v
-		}
-		x, dst = x[cols:], dst[cols:]
-	}
-}
-
-// reluBackward sets dst to dy where y > 0 and to 0 elsewhere.
-func reluBackward(dst, y, dy []float32) {
-	for i, v := range y {
-		if v > 0 {
-			dst[i] = dy[i]
-		} else {
-			dst[i] = 0
-		}
+// addBias adds a bias to each row of y, followed by a ReLU if asked; without a
+// bias (nil) it is the ReLU alone.
+func addBias(p *kernel.Pool, y, bias []float32, relu bool) {
+	switch cols := len(bias); {
+	case bias == nil && relu:
+		blocks(p, len(y), func(i, j int) { kernel.ReLU(y[i:j], y[i:j]) })
+	case bias == nil:
+	case relu:
+		kernel.AddBiasReLU(y, cols, len(y)/cols, bias)
+	default:
+		kernel.AddBias(y, cols, len(y)/cols, bias)
 	}
 }
