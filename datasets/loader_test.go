@@ -234,8 +234,8 @@ func TestNewLoaderErrors(t *testing.T) {
 			t.Errorf("%+v: got %v, want %q", c.c, err, c.text)
 		}
 	}
-	if _, err := NewLoader(s, LoaderConfig{Batch: 10}); err != nil {
-		t.Errorf("one batch with everything: %v", err)
+	if l, err := NewLoader(s, LoaderConfig{Batch: 10}); err != nil || l.Set() != s || l.Steps() != 1 {
+		t.Errorf("one batch with everything: %v, %v", l, err)
 	}
 }
 

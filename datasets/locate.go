@@ -55,15 +55,11 @@ func (f family) fromDir(dir string) (files [numFiles]rawFile, err error) {
 		return files, nil
 	}
 	return files, &NotFoundError{Name: f.name, Looked: looked,
-		Advice: fmt.Sprintf("put its four files %s there, gzipped or not, or name their folder with --data-dir", f.fileNames())}
+		Advice: "put " + f.fileNames() + " there, gzipped or not, or name their folder with --data-dir"}
 }
 
 func (f family) fileNames() string {
-	names := make([]string, numFiles)
-	for i, file := range f.files {
-		names[i] = file.name
-	}
-	return strings.Join(names, " ")
+	return fmt.Sprintf("its %d files (%s ..)", numFiles, f.files[0].name)
 }
 
 // paths returns the files of a folder that has all four of them, and otherwise
@@ -137,7 +133,7 @@ func (s *search) try(dir string) bool {
 // cached takes the files from the cache folder, into which it downloads what
 // is missing.
 func (s *search) cached(ctx context.Context) ([numFiles]rawFile, error) {
-	advice := strings.TrimSpace(fmt.Sprintf("%s name the folder with its four files %s with --data-dir", s.advice, s.fileNames()))
+	advice := strings.TrimSpace(s.advice + " name the folder of " + s.fileNames() + " with --data-dir")
 	fail := func(err error) ([numFiles]rawFile, error) {
 		return s.files, &NotFoundError{Name: s.name, Looked: s.looked, Advice: advice, Err: err}
 	}

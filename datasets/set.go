@@ -3,6 +3,7 @@ package datasets
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // maxPixels bounds the bytes of one set, so that a wrong size is an error and
@@ -30,15 +31,15 @@ type Set struct {
 }
 
 // Contents are the parts from which NewSet makes a Set. Fields of the same
-// name mean the same.
+// name mean the same. All but Pixels is copied.
 type Contents struct {
 	Name, Split string
 	Classes     int
 	ClassNames  []string // nil: "0", "1", ..
 	Shape       []int
 	Mean, Std   []float32 // nil: 0 and 1
-	Pixels      []byte    // N*C*H*W bytes, image after image; kept, not copied
-	Labels      []int     // N labels; copied
+	Pixels      []byte    // N*C*H*W bytes, image after image; kept
+	Labels      []int     // N labels
 }
 
 // NewSet makes a set from pixels and labels. It fails when they do not fit
@@ -62,8 +63,8 @@ func NewSet(c Contents) (*Set, error) {
 // newSet is NewSet for labels that are known to be in range.
 func newSet(c Contents, labels []uint16) (*Set, error) {
 	s := &Set{
-		Name: c.Name, Split: c.Split, Classes: c.Classes, ClassNames: c.ClassNames,
-		Shape: c.Shape, N: len(labels), Mean: c.Mean, Std: c.Std,
+		Name: c.Name, Split: c.Split, Classes: c.Classes, ClassNames: slices.Clone(c.ClassNames),
+		Shape: slices.Clone(c.Shape), N: len(labels), Mean: slices.Clone(c.Mean), Std: slices.Clone(c.Std),
 		pixels: c.Pixels, labels: labels,
 	}
 	if err := s.check(); err != nil {
@@ -91,10 +92,8 @@ func (s *Set) check() error {
 		return fmt.Errorf("%d bytes of pixels for %d labels, expected %d bytes for each image of shape %v",
 			len(s.pixels), s.N, size, s.Shape)
 	}
-	for name, v := range map[string][]float32{"means": s.Mean, "deviations": s.Std} {
-		if v != nil && len(v) != s.Shape[0] {
-			return fmt.Errorf("%d %s for %d channels", len(v), name, s.Shape[0])
-		}
+	if s.Mean != nil && len(s.Mean) != s.Shape[0] || s.Std != nil && len(s.Std) != s.Shape[0] {
+		return fmt.Errorf("%d means and %d deviations for %d channels", len(s.Mean), len(s.Std), s.Shape[0])
 	}
 	for _, sd := range s.Std {
 		if !(sd > 0) || math.IsInf(float64(sd), 0) {

@@ -126,8 +126,8 @@ func TestNewSetErrors(t *testing.T) {
 		{"shape [2 1], expected channels", func(c *Contents) { c.Shape = []int{2, 1} }},
 		{"shape [1 0 2]", func(c *Contents) { c.Shape = []int{1, 0, 2} }},
 		{"shape [4294967296 4294967296 4294967296]", func(c *Contents) { c.Shape = []int{1 << 32, 1 << 32, 1 << 32} }},
-		{"2 means for 1 channels", func(c *Contents) { c.Mean = []float32{0, 0} }},
-		{"2 deviations for 1 channels", func(c *Contents) { c.Std = []float32{1, 1} }},
+		{"2 means and 0 deviations for 1 channels", func(c *Contents) { c.Mean = []float32{0, 0} }},
+		{"0 means and 2 deviations for 1 channels", func(c *Contents) { c.Std = []float32{1, 1} }},
 		{"standard deviation 0, expected a positive number", func(c *Contents) { c.Std = []float32{0} }},
 		{"standard deviation NaN", func(c *Contents) { c.Std = []float32{float32(math.NaN())} }},
 	} {

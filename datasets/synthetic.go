@@ -146,7 +146,7 @@ func (s Synthetic) split(ctx context.Context, name string, n int, stream uint64,
 	half := slices.Repeat([]float32{0.5}, s.Shape[0])
 	quarter := slices.Repeat([]float32{0.25}, s.Shape[0])
 	return newSet(Contents{
-		Name: "synthetic", Split: name, Classes: s.Classes, Shape: slices.Clone(s.Shape),
+		Name: "synthetic", Split: name, Classes: s.Classes, Shape: s.Shape,
 		Mean: half, Std: quarter, Pixels: pixels,
 	}, labels)
 }
