@@ -100,90 +100,53 @@ func bounded(dims ...int) bool {
 	return true
 }
 
-// Workspace holds the buffers of the convolutions that it is passed to, and
-// grows to the largest: in the steady state nothing is allocated. One call
-// uses it at a time; the zero value is ready. A nil *Workspace means a
-// temporary one.
-type Workspace struct{}
-
 // ConvForward computes y = conv(x, w) + bias, then max(0, .) if relu is set.
 // A nil bias counts as zeros. Here and below the geometry must be valid and
 // each slice at least as long as it tells; anything else panics.
 func ConvForward(p *Pool, g Conv, x, w, bias, y []float32, relu bool, ws *Workspace) {
-	oh, ow := g.OutH(), g.OutW()
-	p.Run(g.N*g.CO, func(i int) {
-		plane := y[i*oh*ow : (i+1)*oh*ow]
-		var b float32
-		if bias != nil {
-			b = bias[i%g.CO]
-		}
-		for j := range plane {
-			plane[j] = b
-		}
-		g.each(i/g.CO, i%g.CO, func(in, weight, out int) { y[out] += x[in] * w[weight] })
-		if relu {
-			for j, v := range plane {
-				plane[j] = max(0, v)
-			}
-		}
-	})
+	ws = ws.orNew()
+	c := &ws.correlation
+	c.plan(ws, g, false, p.Threads())
+	c.src, c.weights, c.dst = x[:g.InLen()], w[:g.WeightLen()], y[:g.OutLen()]
+	c.setEpilogue(bias, relu)
+	c.run(p)
 }
 
 // ConvBackwardInput computes dx, the gradient of the input, from dy, that of
 // the output.
 func ConvBackwardInput(p *Pool, g Conv, dy, w, dx []float32, ws *Workspace) {
-	clear(dx[:g.InLen()])
-	for n := range g.N {
-		for o := range g.CO {
-			g.each(n, o, func(in, weight, out int) { dx[in] += dy[out] * w[weight] })
-		}
-	}
+	ws = ws.orNew()
+	c := &ws.correlation
+	c.plan(ws, g, true, p.Threads())
+	c.src, c.weights, c.dst = dy[:g.OutLen()], w[:g.WeightLen()], dx[:g.InLen()]
+	c.run(p)
 }
 
 // ConvBackwardWeight computes dw, the gradient of the weights, from dy, that
 // of the output.
 func ConvBackwardWeight(p *Pool, g Conv, x, dy, dw []float32, ws *Workspace) {
-	clear(dw[:g.WeightLen()])
-	for n := range g.N {
-		for o := range g.CO {
-			g.each(n, o, func(in, weight, out int) { dw[weight] += x[in] * dy[out] })
-		}
-	}
+	ConvBackwardParams(p, g, x, dy, dw, nil, ws)
+}
+
+// ConvBackwardParams computes dw and db, the gradients of the weights and of
+// the bias, in one pass over dy. A nil db is left out.
+func ConvBackwardParams(p *Pool, g Conv, x, dy, dw, db []float32, ws *Workspace) {
+	ws = ws.orNew()
+	d := &ws.weights
+	d.plan(ws, g, p.Threads())
+	d.x, d.dy, d.dw, d.db = x[:g.InLen()], dy[:g.OutLen()], dw[:g.WeightLen()], db
+	d.run(p)
 }
 
 // ConvBackwardBias computes db, the gradient of the bias: dy summed over
-// images and pixels.
+// images and pixels. ConvBackwardParams does it at less cost.
 func ConvBackwardBias(p *Pool, g Conv, dy, db []float32) {
 	plane := g.OutH() * g.OutW()
 	p.Run(g.CO, func(o int) {
-		var s float32
+		s := 0.0
 		for n := range g.N {
-			for _, v := range dy[(n*g.CO+o)*plane:][:plane] {
-				s += v
-			}
+			s += sum64(dy[(n*g.CO+o)*plane:][:plane])
 		}
-		db[o] = s
+		db[o] = float32(s)
 	})
-}
-
-// each calls f with the indices of every product of output channel o of image n.
-func (g Conv) each(n, o int, f func(in, weight, out int)) {
-	oh, ow := g.OutH(), g.OutW()
-	ci := g.CI / g.Groups
-	first := o / (g.CO / g.Groups) * ci
-	for c := range ci {
-		for p := range g.KH {
-			for q := range g.KW {
-				for i := range oh {
-					for j := range ow {
-						r, s := i*g.StrideH-g.PadH+p*g.DilH, j*g.StrideW-g.PadW+q*g.DilW
-						if r < 0 || r >= g.H || s < 0 || s >= g.W {
-							continue
-						}
-						f(((n*g.CI+first+c)*g.H+r)*g.W+s, ((o*ci+c)*g.KH+p)*g.KW+q, ((n*g.CO+o)*oh+i)*ow+j)
-					}
-				}
-			}
-		}
-	}
 }

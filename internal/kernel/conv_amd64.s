@@ -14,6 +14,7 @@ TEXT ·sweepAVX512_2x7x32(SB), NOSPLIT, $0-8
 
 tile:
 	MOVQ    56(AX), SI
+	ADDQ    72(AX), SI
 	MOVQ    (SI), DI
 	ADDQ    40(AX), DI
 	MOVQ    16(SI), SI
@@ -21,7 +22,9 @@ tile:
 	CMPQ    16(AX), $0x00
 	JE      zero
 	MOVQ    56(AX), R8
+	ADDQ    72(AX), R8
 	MOVQ    8(R8), R9
+	SHLQ    $0x07, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z0
 	VMOVUPS 64(R9), Z1
@@ -38,6 +41,7 @@ tile:
 	VMOVUPS 768(R9), Z12
 	VMOVUPS 832(R9), Z13
 	MOVQ    24(R8), R9
+	SHLQ    $0x07, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z14
 	VMOVUPS 64(R9), Z15
@@ -57,7 +61,9 @@ tile:
 
 zero:
 	MOVQ   56(AX), R8
+	ADDQ   72(AX), R8
 	MOVQ   8(R8), R9
+	SHLQ   $0x07, R9
 	ADDQ   48(AX), R9
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -74,6 +80,7 @@ zero:
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
 	MOVQ   24(R8), R9
+	SHLQ   $0x07, R9
 	ADDQ   48(AX), R9
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
@@ -148,7 +155,9 @@ step:
 	DECQ         R10
 	JNZ          step
 	MOVQ         56(AX), SI
+	ADDQ         72(AX), SI
 	MOVQ         8(SI), DI
+	SHLQ         $0x07, DI
 	ADDQ         48(AX), DI
 	VMOVUPS      Z0, (DI)
 	VMOVUPS      Z1, 64(DI)
@@ -165,6 +174,7 @@ step:
 	VMOVUPS      Z12, 768(DI)
 	VMOVUPS      Z13, 832(DI)
 	MOVQ         24(SI), DI
+	SHLQ         $0x07, DI
 	ADDQ         48(AX), DI
 	VMOVUPS      Z14, (DI)
 	VMOVUPS      Z15, 64(DI)
@@ -180,7 +190,7 @@ step:
 	VMOVUPS      Z25, 704(DI)
 	VMOVUPS      Z26, 768(DI)
 	VMOVUPS      Z27, 832(DI)
-	ADDQ         $+32, 56(AX)
+	ADDQ         $+32, 72(AX)
 	DECQ         64(AX)
 	JNZ          tile
 	VZEROUPPER
@@ -196,6 +206,7 @@ TEXT ·sweepAVX512_2x7x16(SB), NOSPLIT, $0-8
 
 tile:
 	MOVQ    56(AX), SI
+	ADDQ    72(AX), SI
 	MOVQ    (SI), DI
 	ADDQ    40(AX), DI
 	MOVQ    16(SI), SI
@@ -203,7 +214,9 @@ tile:
 	CMPQ    16(AX), $0x00
 	JE      zero
 	MOVQ    56(AX), R8
+	ADDQ    72(AX), R8
 	MOVQ    8(R8), R9
+	SHLQ    $0x06, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z0
 	VMOVUPS 64(R9), Z1
@@ -213,6 +226,7 @@ tile:
 	VMOVUPS 320(R9), Z5
 	VMOVUPS 384(R9), Z6
 	MOVQ    24(R8), R9
+	SHLQ    $0x06, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z7
 	VMOVUPS 64(R9), Z8
@@ -225,7 +239,9 @@ tile:
 
 zero:
 	MOVQ   56(AX), R8
+	ADDQ   72(AX), R8
 	MOVQ   8(R8), R9
+	SHLQ   $0x06, R9
 	ADDQ   48(AX), R9
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -235,6 +251,7 @@ zero:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	MOVQ   24(R8), R9
+	SHLQ   $0x06, R9
 	ADDQ   48(AX), R9
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
@@ -273,7 +290,9 @@ step:
 	DECQ             R10
 	JNZ              step
 	MOVQ             56(AX), SI
+	ADDQ             72(AX), SI
 	MOVQ             8(SI), DI
+	SHLQ             $0x06, DI
 	ADDQ             48(AX), DI
 	VMOVUPS          Z0, (DI)
 	VMOVUPS          Z1, 64(DI)
@@ -283,6 +302,7 @@ step:
 	VMOVUPS          Z5, 320(DI)
 	VMOVUPS          Z6, 384(DI)
 	MOVQ             24(SI), DI
+	SHLQ             $0x06, DI
 	ADDQ             48(AX), DI
 	VMOVUPS          Z7, (DI)
 	VMOVUPS          Z8, 64(DI)
@@ -291,7 +311,7 @@ step:
 	VMOVUPS          Z11, 256(DI)
 	VMOVUPS          Z12, 320(DI)
 	VMOVUPS          Z13, 384(DI)
-	ADDQ             $+32, 56(AX)
+	ADDQ             $+32, 72(AX)
 	DECQ             64(AX)
 	JNZ              tile
 	VZEROUPPER
@@ -307,6 +327,7 @@ TEXT ·sweepAVX512_2x5x32(SB), NOSPLIT, $0-8
 
 tile:
 	MOVQ    56(AX), BX
+	ADDQ    72(AX), BX
 	MOVQ    (BX), SI
 	ADDQ    40(AX), SI
 	MOVQ    16(BX), BX
@@ -314,7 +335,9 @@ tile:
 	CMPQ    16(AX), $0x00
 	JE      zero
 	MOVQ    56(AX), DI
+	ADDQ    72(AX), DI
 	MOVQ    8(DI), R8
+	SHLQ    $0x07, R8
 	ADDQ    48(AX), R8
 	VMOVUPS (R8), Z0
 	VMOVUPS 64(R8), Z1
@@ -327,6 +350,7 @@ tile:
 	VMOVUPS 512(R8), Z8
 	VMOVUPS 576(R8), Z9
 	MOVQ    24(DI), R8
+	SHLQ    $0x07, R8
 	ADDQ    48(AX), R8
 	VMOVUPS (R8), Z10
 	VMOVUPS 64(R8), Z11
@@ -342,7 +366,9 @@ tile:
 
 zero:
 	MOVQ   56(AX), DI
+	ADDQ   72(AX), DI
 	MOVQ   8(DI), R8
+	SHLQ   $0x07, R8
 	ADDQ   48(AX), R8
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -355,6 +381,7 @@ zero:
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
 	MOVQ   24(DI), R8
+	SHLQ   $0x07, R8
 	ADDQ   48(AX), R8
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
@@ -413,7 +440,9 @@ step:
 	DECQ         R9
 	JNZ          step
 	MOVQ         56(AX), BX
+	ADDQ         72(AX), BX
 	MOVQ         8(BX), SI
+	SHLQ         $0x07, SI
 	ADDQ         48(AX), SI
 	VMOVUPS      Z0, (SI)
 	VMOVUPS      Z1, 64(SI)
@@ -426,6 +455,7 @@ step:
 	VMOVUPS      Z8, 512(SI)
 	VMOVUPS      Z9, 576(SI)
 	MOVQ         24(BX), SI
+	SHLQ         $0x07, SI
 	ADDQ         48(AX), SI
 	VMOVUPS      Z10, (SI)
 	VMOVUPS      Z11, 64(SI)
@@ -437,7 +467,7 @@ step:
 	VMOVUPS      Z17, 448(SI)
 	VMOVUPS      Z18, 512(SI)
 	VMOVUPS      Z19, 576(SI)
-	ADDQ         $+32, 56(AX)
+	ADDQ         $+32, 72(AX)
 	DECQ         64(AX)
 	JNZ          tile
 	VZEROUPPER
@@ -453,6 +483,7 @@ TEXT ·sweepAVX512_2x5x16(SB), NOSPLIT, $0-8
 
 tile:
 	MOVQ    56(AX), BX
+	ADDQ    72(AX), BX
 	MOVQ    (BX), SI
 	ADDQ    40(AX), SI
 	MOVQ    16(BX), BX
@@ -460,7 +491,9 @@ tile:
 	CMPQ    16(AX), $0x00
 	JE      zero
 	MOVQ    56(AX), DI
+	ADDQ    72(AX), DI
 	MOVQ    8(DI), R8
+	SHLQ    $0x06, R8
 	ADDQ    48(AX), R8
 	VMOVUPS (R8), Z0
 	VMOVUPS 64(R8), Z1
@@ -468,6 +501,7 @@ tile:
 	VMOVUPS 192(R8), Z3
 	VMOVUPS 256(R8), Z4
 	MOVQ    24(DI), R8
+	SHLQ    $0x06, R8
 	ADDQ    48(AX), R8
 	VMOVUPS (R8), Z5
 	VMOVUPS 64(R8), Z6
@@ -478,7 +512,9 @@ tile:
 
 zero:
 	MOVQ   56(AX), DI
+	ADDQ   72(AX), DI
 	MOVQ   8(DI), R8
+	SHLQ   $0x06, R8
 	ADDQ   48(AX), R8
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -486,6 +522,7 @@ zero:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	MOVQ   24(DI), R8
+	SHLQ   $0x06, R8
 	ADDQ   48(AX), R8
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
@@ -518,7 +555,9 @@ step:
 	DECQ             R9
 	JNZ              step
 	MOVQ             56(AX), BX
+	ADDQ             72(AX), BX
 	MOVQ             8(BX), SI
+	SHLQ             $0x06, SI
 	ADDQ             48(AX), SI
 	VMOVUPS          Z0, (SI)
 	VMOVUPS          Z1, 64(SI)
@@ -526,13 +565,14 @@ step:
 	VMOVUPS          Z3, 192(SI)
 	VMOVUPS          Z4, 256(SI)
 	MOVQ             24(BX), SI
+	SHLQ             $0x06, SI
 	ADDQ             48(AX), SI
 	VMOVUPS          Z5, (SI)
 	VMOVUPS          Z6, 64(SI)
 	VMOVUPS          Z7, 128(SI)
 	VMOVUPS          Z8, 192(SI)
 	VMOVUPS          Z9, 256(SI)
-	ADDQ             $+32, 56(AX)
+	ADDQ             $+32, 72(AX)
 	DECQ             64(AX)
 	JNZ              tile
 	VZEROUPPER
@@ -548,6 +588,7 @@ TEXT ·sweepAVX512_3x4x32(SB), NOSPLIT, $0-8
 
 tile:
 	MOVQ    56(AX), BX
+	ADDQ    72(AX), BX
 	MOVQ    (BX), SI
 	ADDQ    40(AX), SI
 	MOVQ    16(BX), DI
@@ -557,7 +598,9 @@ tile:
 	CMPQ    16(AX), $0x00
 	JE      zero
 	MOVQ    56(AX), R8
+	ADDQ    72(AX), R8
 	MOVQ    8(R8), R9
+	SHLQ    $0x07, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z0
 	VMOVUPS 64(R9), Z1
@@ -568,6 +611,7 @@ tile:
 	VMOVUPS 384(R9), Z6
 	VMOVUPS 448(R9), Z7
 	MOVQ    24(R8), R9
+	SHLQ    $0x07, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z8
 	VMOVUPS 64(R9), Z9
@@ -578,6 +622,7 @@ tile:
 	VMOVUPS 384(R9), Z14
 	VMOVUPS 448(R9), Z15
 	MOVQ    40(R8), R9
+	SHLQ    $0x07, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z16
 	VMOVUPS 64(R9), Z17
@@ -591,7 +636,9 @@ tile:
 
 zero:
 	MOVQ   56(AX), R8
+	ADDQ   72(AX), R8
 	MOVQ   8(R8), R9
+	SHLQ   $0x07, R9
 	ADDQ   48(AX), R9
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -602,6 +649,7 @@ zero:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	MOVQ   24(R8), R9
+	SHLQ   $0x07, R9
 	ADDQ   48(AX), R9
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
@@ -612,6 +660,7 @@ zero:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	MOVQ   40(R8), R9
+	SHLQ   $0x07, R9
 	ADDQ   48(AX), R9
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -675,7 +724,9 @@ step:
 	DECQ         R10
 	JNZ          step
 	MOVQ         56(AX), BX
+	ADDQ         72(AX), BX
 	MOVQ         8(BX), SI
+	SHLQ         $0x07, SI
 	ADDQ         48(AX), SI
 	VMOVUPS      Z0, (SI)
 	VMOVUPS      Z1, 64(SI)
@@ -686,6 +737,7 @@ step:
 	VMOVUPS      Z6, 384(SI)
 	VMOVUPS      Z7, 448(SI)
 	MOVQ         24(BX), SI
+	SHLQ         $0x07, SI
 	ADDQ         48(AX), SI
 	VMOVUPS      Z8, (SI)
 	VMOVUPS      Z9, 64(SI)
@@ -696,6 +748,7 @@ step:
 	VMOVUPS      Z14, 384(SI)
 	VMOVUPS      Z15, 448(SI)
 	MOVQ         40(BX), SI
+	SHLQ         $0x07, SI
 	ADDQ         48(AX), SI
 	VMOVUPS      Z16, (SI)
 	VMOVUPS      Z17, 64(SI)
@@ -705,7 +758,7 @@ step:
 	VMOVUPS      Z21, 320(SI)
 	VMOVUPS      Z22, 384(SI)
 	VMOVUPS      Z23, 448(SI)
-	ADDQ         $+48, 56(AX)
+	ADDQ         $+48, 72(AX)
 	DECQ         64(AX)
 	JNZ          tile
 	VZEROUPPER
@@ -721,6 +774,7 @@ TEXT ·sweepAVX512_3x4x16(SB), NOSPLIT, $0-8
 
 tile:
 	MOVQ    56(AX), BX
+	ADDQ    72(AX), BX
 	MOVQ    (BX), SI
 	ADDQ    40(AX), SI
 	MOVQ    16(BX), DI
@@ -730,19 +784,23 @@ tile:
 	CMPQ    16(AX), $0x00
 	JE      zero
 	MOVQ    56(AX), R8
+	ADDQ    72(AX), R8
 	MOVQ    8(R8), R9
+	SHLQ    $0x06, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z0
 	VMOVUPS 64(R9), Z1
 	VMOVUPS 128(R9), Z2
 	VMOVUPS 192(R9), Z3
 	MOVQ    24(R8), R9
+	SHLQ    $0x06, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z4
 	VMOVUPS 64(R9), Z5
 	VMOVUPS 128(R9), Z6
 	VMOVUPS 192(R9), Z7
 	MOVQ    40(R8), R9
+	SHLQ    $0x06, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z8
 	VMOVUPS 64(R9), Z9
@@ -752,19 +810,23 @@ tile:
 
 zero:
 	MOVQ   56(AX), R8
+	ADDQ   72(AX), R8
 	MOVQ   8(R8), R9
+	SHLQ   $0x06, R9
 	ADDQ   48(AX), R9
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	MOVQ   24(R8), R9
+	SHLQ   $0x06, R9
 	ADDQ   48(AX), R9
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	MOVQ   40(R8), R9
+	SHLQ   $0x06, R9
 	ADDQ   48(AX), R9
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
@@ -799,25 +861,29 @@ step:
 	DECQ             R10
 	JNZ              step
 	MOVQ             56(AX), BX
+	ADDQ             72(AX), BX
 	MOVQ             8(BX), SI
+	SHLQ             $0x06, SI
 	ADDQ             48(AX), SI
 	VMOVUPS          Z0, (SI)
 	VMOVUPS          Z1, 64(SI)
 	VMOVUPS          Z2, 128(SI)
 	VMOVUPS          Z3, 192(SI)
 	MOVQ             24(BX), SI
+	SHLQ             $0x06, SI
 	ADDQ             48(AX), SI
 	VMOVUPS          Z4, (SI)
 	VMOVUPS          Z5, 64(SI)
 	VMOVUPS          Z6, 128(SI)
 	VMOVUPS          Z7, 192(SI)
 	MOVQ             40(BX), SI
+	SHLQ             $0x06, SI
 	ADDQ             48(AX), SI
 	VMOVUPS          Z8, (SI)
 	VMOVUPS          Z9, 64(SI)
 	VMOVUPS          Z10, 128(SI)
 	VMOVUPS          Z11, 192(SI)
-	ADDQ             $+48, 56(AX)
+	ADDQ             $+48, 72(AX)
 	DECQ             64(AX)
 	JNZ              tile
 	VZEROUPPER
@@ -833,6 +899,7 @@ TEXT ·sweepAVX512_4x3x32(SB), NOSPLIT, $0-8
 
 tile:
 	MOVQ    56(AX), DX
+	ADDQ    72(AX), DX
 	MOVQ    (DX), BX
 	ADDQ    40(AX), BX
 	MOVQ    16(DX), SI
@@ -844,7 +911,9 @@ tile:
 	CMPQ    16(AX), $0x00
 	JE      zero
 	MOVQ    56(AX), R8
+	ADDQ    72(AX), R8
 	MOVQ    8(R8), R9
+	SHLQ    $0x07, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z0
 	VMOVUPS 64(R9), Z1
@@ -853,6 +922,7 @@ tile:
 	VMOVUPS 256(R9), Z4
 	VMOVUPS 320(R9), Z5
 	MOVQ    24(R8), R9
+	SHLQ    $0x07, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z6
 	VMOVUPS 64(R9), Z7
@@ -861,6 +931,7 @@ tile:
 	VMOVUPS 256(R9), Z10
 	VMOVUPS 320(R9), Z11
 	MOVQ    40(R8), R9
+	SHLQ    $0x07, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z12
 	VMOVUPS 64(R9), Z13
@@ -869,6 +940,7 @@ tile:
 	VMOVUPS 256(R9), Z16
 	VMOVUPS 320(R9), Z17
 	MOVQ    56(R8), R9
+	SHLQ    $0x07, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z18
 	VMOVUPS 64(R9), Z19
@@ -880,7 +952,9 @@ tile:
 
 zero:
 	MOVQ   56(AX), R8
+	ADDQ   72(AX), R8
 	MOVQ   8(R8), R9
+	SHLQ   $0x07, R9
 	ADDQ   48(AX), R9
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -889,6 +963,7 @@ zero:
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 	MOVQ   24(R8), R9
+	SHLQ   $0x07, R9
 	ADDQ   48(AX), R9
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
@@ -897,6 +972,7 @@ zero:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 	MOVQ   40(R8), R9
+	SHLQ   $0x07, R9
 	ADDQ   48(AX), R9
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
@@ -905,6 +981,7 @@ zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	MOVQ   56(R8), R9
+	SHLQ   $0x07, R9
 	ADDQ   48(AX), R9
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
@@ -967,7 +1044,9 @@ step:
 	DECQ         R10
 	JNZ          step
 	MOVQ         56(AX), DX
+	ADDQ         72(AX), DX
 	MOVQ         8(DX), BX
+	SHLQ         $0x07, BX
 	ADDQ         48(AX), BX
 	VMOVUPS      Z0, (BX)
 	VMOVUPS      Z1, 64(BX)
@@ -976,6 +1055,7 @@ step:
 	VMOVUPS      Z4, 256(BX)
 	VMOVUPS      Z5, 320(BX)
 	MOVQ         24(DX), BX
+	SHLQ         $0x07, BX
 	ADDQ         48(AX), BX
 	VMOVUPS      Z6, (BX)
 	VMOVUPS      Z7, 64(BX)
@@ -984,6 +1064,7 @@ step:
 	VMOVUPS      Z10, 256(BX)
 	VMOVUPS      Z11, 320(BX)
 	MOVQ         40(DX), BX
+	SHLQ         $0x07, BX
 	ADDQ         48(AX), BX
 	VMOVUPS      Z12, (BX)
 	VMOVUPS      Z13, 64(BX)
@@ -992,6 +1073,7 @@ step:
 	VMOVUPS      Z16, 256(BX)
 	VMOVUPS      Z17, 320(BX)
 	MOVQ         56(DX), BX
+	SHLQ         $0x07, BX
 	ADDQ         48(AX), BX
 	VMOVUPS      Z18, (BX)
 	VMOVUPS      Z19, 64(BX)
@@ -999,7 +1081,7 @@ step:
 	VMOVUPS      Z21, 192(BX)
 	VMOVUPS      Z22, 256(BX)
 	VMOVUPS      Z23, 320(BX)
-	ADDQ         $+64, 56(AX)
+	ADDQ         $+64, 72(AX)
 	DECQ         64(AX)
 	JNZ          tile
 	VZEROUPPER
@@ -1015,6 +1097,7 @@ TEXT ·sweepAVX512_4x3x16(SB), NOSPLIT, $0-8
 
 tile:
 	MOVQ    56(AX), DX
+	ADDQ    72(AX), DX
 	MOVQ    (DX), BX
 	ADDQ    40(AX), BX
 	MOVQ    16(DX), SI
@@ -1026,22 +1109,27 @@ tile:
 	CMPQ    16(AX), $0x00
 	JE      zero
 	MOVQ    56(AX), R8
+	ADDQ    72(AX), R8
 	MOVQ    8(R8), R9
+	SHLQ    $0x06, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z0
 	VMOVUPS 64(R9), Z1
 	VMOVUPS 128(R9), Z2
 	MOVQ    24(R8), R9
+	SHLQ    $0x06, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z3
 	VMOVUPS 64(R9), Z4
 	VMOVUPS 128(R9), Z5
 	MOVQ    40(R8), R9
+	SHLQ    $0x06, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z6
 	VMOVUPS 64(R9), Z7
 	VMOVUPS 128(R9), Z8
 	MOVQ    56(R8), R9
+	SHLQ    $0x06, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z9
 	VMOVUPS 64(R9), Z10
@@ -1050,22 +1138,27 @@ tile:
 
 zero:
 	MOVQ   56(AX), R8
+	ADDQ   72(AX), R8
 	MOVQ   8(R8), R9
+	SHLQ   $0x06, R9
 	ADDQ   48(AX), R9
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	MOVQ   24(R8), R9
+	SHLQ   $0x06, R9
 	ADDQ   48(AX), R9
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 	MOVQ   40(R8), R9
+	SHLQ   $0x06, R9
 	ADDQ   48(AX), R9
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 	MOVQ   56(R8), R9
+	SHLQ   $0x06, R9
 	ADDQ   48(AX), R9
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
@@ -1100,27 +1193,32 @@ step:
 	DECQ             R10
 	JNZ              step
 	MOVQ             56(AX), DX
+	ADDQ             72(AX), DX
 	MOVQ             8(DX), BX
+	SHLQ             $0x06, BX
 	ADDQ             48(AX), BX
 	VMOVUPS          Z0, (BX)
 	VMOVUPS          Z1, 64(BX)
 	VMOVUPS          Z2, 128(BX)
 	MOVQ             24(DX), BX
+	SHLQ             $0x06, BX
 	ADDQ             48(AX), BX
 	VMOVUPS          Z3, (BX)
 	VMOVUPS          Z4, 64(BX)
 	VMOVUPS          Z5, 128(BX)
 	MOVQ             40(DX), BX
+	SHLQ             $0x06, BX
 	ADDQ             48(AX), BX
 	VMOVUPS          Z6, (BX)
 	VMOVUPS          Z7, 64(BX)
 	VMOVUPS          Z8, 128(BX)
 	MOVQ             56(DX), BX
+	SHLQ             $0x06, BX
 	ADDQ             48(AX), BX
 	VMOVUPS          Z9, (BX)
 	VMOVUPS          Z10, 64(BX)
 	VMOVUPS          Z11, 128(BX)
-	ADDQ             $+64, 56(AX)
+	ADDQ             $+64, 72(AX)
 	DECQ             64(AX)
 	JNZ              tile
 	VZEROUPPER
@@ -1136,6 +1234,7 @@ TEXT ·sweepAVX2_2x3x16(SB), NOSPLIT, $0-8
 
 tile:
 	MOVQ    56(AX), DX
+	ADDQ    72(AX), DX
 	MOVQ    (DX), BX
 	ADDQ    40(AX), BX
 	MOVQ    16(DX), DX
@@ -1143,7 +1242,9 @@ tile:
 	CMPQ    16(AX), $0x00
 	JE      zero
 	MOVQ    56(AX), SI
+	ADDQ    72(AX), SI
 	MOVQ    8(SI), DI
+	SHLQ    $0x06, DI
 	ADDQ    48(AX), DI
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
@@ -1152,6 +1253,7 @@ tile:
 	VMOVUPS 128(DI), Y4
 	VMOVUPS 160(DI), Y5
 	MOVQ    24(SI), DI
+	SHLQ    $0x06, DI
 	ADDQ    48(AX), DI
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
@@ -1163,7 +1265,9 @@ tile:
 
 zero:
 	MOVQ   56(AX), SI
+	ADDQ   72(AX), SI
 	MOVQ   8(SI), DI
+	SHLQ   $0x06, DI
 	ADDQ   48(AX), DI
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -1172,6 +1276,7 @@ zero:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 	MOVQ   24(SI), DI
+	SHLQ   $0x06, DI
 	ADDQ   48(AX), DI
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
@@ -1214,7 +1319,9 @@ step:
 	DECQ         R8
 	JNZ          step
 	MOVQ         56(AX), DX
+	ADDQ         72(AX), DX
 	MOVQ         8(DX), BX
+	SHLQ         $0x06, BX
 	ADDQ         48(AX), BX
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y1, 32(BX)
@@ -1223,6 +1330,7 @@ step:
 	VMOVUPS      Y4, 128(BX)
 	VMOVUPS      Y5, 160(BX)
 	MOVQ         24(DX), BX
+	SHLQ         $0x06, BX
 	ADDQ         48(AX), BX
 	VMOVUPS      Y6, (BX)
 	VMOVUPS      Y7, 32(BX)
@@ -1230,7 +1338,7 @@ step:
 	VMOVUPS      Y9, 96(BX)
 	VMOVUPS      Y10, 128(BX)
 	VMOVUPS      Y11, 160(BX)
-	ADDQ         $+32, 56(AX)
+	ADDQ         $+32, 72(AX)
 	DECQ         64(AX)
 	JNZ          tile
 	VZEROUPPER
@@ -1246,6 +1354,7 @@ TEXT ·sweepAVX2_2x3x8(SB), NOSPLIT, $0-8
 
 tile:
 	MOVQ    56(AX), DX
+	ADDQ    72(AX), DX
 	MOVQ    (DX), BX
 	ADDQ    40(AX), BX
 	MOVQ    16(DX), DX
@@ -1253,12 +1362,15 @@ tile:
 	CMPQ    16(AX), $0x00
 	JE      zero
 	MOVQ    56(AX), SI
+	ADDQ    72(AX), SI
 	MOVQ    8(SI), DI
+	SHLQ    $0x05, DI
 	ADDQ    48(AX), DI
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	VMOVUPS 64(DI), Y2
 	MOVQ    24(SI), DI
+	SHLQ    $0x05, DI
 	ADDQ    48(AX), DI
 	VMOVUPS (DI), Y3
 	VMOVUPS 32(DI), Y4
@@ -1267,12 +1379,15 @@ tile:
 
 zero:
 	MOVQ   56(AX), SI
+	ADDQ   72(AX), SI
 	MOVQ   8(SI), DI
+	SHLQ   $0x05, DI
 	ADDQ   48(AX), DI
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	MOVQ   24(SI), DI
+	SHLQ   $0x05, DI
 	ADDQ   48(AX), DI
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
@@ -1305,17 +1420,20 @@ step:
 	DECQ         R8
 	JNZ          step
 	MOVQ         56(AX), DX
+	ADDQ         72(AX), DX
 	MOVQ         8(DX), BX
+	SHLQ         $0x05, BX
 	ADDQ         48(AX), BX
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y1, 32(BX)
 	VMOVUPS      Y2, 64(BX)
 	MOVQ         24(DX), BX
+	SHLQ         $0x05, BX
 	ADDQ         48(AX), BX
 	VMOVUPS      Y3, (BX)
 	VMOVUPS      Y4, 32(BX)
 	VMOVUPS      Y5, 64(BX)
-	ADDQ         $+32, 56(AX)
+	ADDQ         $+32, 72(AX)
 	DECQ         64(AX)
 	JNZ          tile
 	VZEROUPPER
@@ -1331,6 +1449,7 @@ TEXT ·sweepAVX2_3x2x16(SB), NOSPLIT, $0-8
 
 tile:
 	MOVQ    56(AX), DX
+	ADDQ    72(AX), DX
 	MOVQ    (DX), BX
 	ADDQ    40(AX), BX
 	MOVQ    16(DX), SI
@@ -1340,19 +1459,23 @@ tile:
 	CMPQ    16(AX), $0x00
 	JE      zero
 	MOVQ    56(AX), DI
+	ADDQ    72(AX), DI
 	MOVQ    8(DI), R8
+	SHLQ    $0x06, R8
 	ADDQ    48(AX), R8
 	VMOVUPS (R8), Y0
 	VMOVUPS 32(R8), Y1
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 	MOVQ    24(DI), R8
+	SHLQ    $0x06, R8
 	ADDQ    48(AX), R8
 	VMOVUPS (R8), Y4
 	VMOVUPS 32(R8), Y5
 	VMOVUPS 64(R8), Y6
 	VMOVUPS 96(R8), Y7
 	MOVQ    40(DI), R8
+	SHLQ    $0x06, R8
 	ADDQ    48(AX), R8
 	VMOVUPS (R8), Y8
 	VMOVUPS 32(R8), Y9
@@ -1362,19 +1485,23 @@ tile:
 
 zero:
 	MOVQ   56(AX), DI
+	ADDQ   72(AX), DI
 	MOVQ   8(DI), R8
+	SHLQ   $0x06, R8
 	ADDQ   48(AX), R8
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	MOVQ   24(DI), R8
+	SHLQ   $0x06, R8
 	ADDQ   48(AX), R8
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 	MOVQ   40(DI), R8
+	SHLQ   $0x06, R8
 	ADDQ   48(AX), R8
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
@@ -1416,25 +1543,29 @@ step:
 	DECQ         R9
 	JNZ          step
 	MOVQ         56(AX), DX
+	ADDQ         72(AX), DX
 	MOVQ         8(DX), BX
+	SHLQ         $0x06, BX
 	ADDQ         48(AX), BX
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y1, 32(BX)
 	VMOVUPS      Y2, 64(BX)
 	VMOVUPS      Y3, 96(BX)
 	MOVQ         24(DX), BX
+	SHLQ         $0x06, BX
 	ADDQ         48(AX), BX
 	VMOVUPS      Y4, (BX)
 	VMOVUPS      Y5, 32(BX)
 	VMOVUPS      Y6, 64(BX)
 	VMOVUPS      Y7, 96(BX)
 	MOVQ         40(DX), BX
+	SHLQ         $0x06, BX
 	ADDQ         48(AX), BX
 	VMOVUPS      Y8, (BX)
 	VMOVUPS      Y9, 32(BX)
 	VMOVUPS      Y10, 64(BX)
 	VMOVUPS      Y11, 96(BX)
-	ADDQ         $+48, 56(AX)
+	ADDQ         $+48, 72(AX)
 	DECQ         64(AX)
 	JNZ          tile
 	VZEROUPPER
@@ -1450,6 +1581,7 @@ TEXT ·sweepAVX2_3x2x8(SB), NOSPLIT, $0-8
 
 tile:
 	MOVQ    56(AX), DX
+	ADDQ    72(AX), DX
 	MOVQ    (DX), BX
 	ADDQ    40(AX), BX
 	MOVQ    16(DX), SI
@@ -1459,15 +1591,19 @@ tile:
 	CMPQ    16(AX), $0x00
 	JE      zero
 	MOVQ    56(AX), DI
+	ADDQ    72(AX), DI
 	MOVQ    8(DI), R8
+	SHLQ    $0x05, R8
 	ADDQ    48(AX), R8
 	VMOVUPS (R8), Y0
 	VMOVUPS 32(R8), Y1
 	MOVQ    24(DI), R8
+	SHLQ    $0x05, R8
 	ADDQ    48(AX), R8
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 	MOVQ    40(DI), R8
+	SHLQ    $0x05, R8
 	ADDQ    48(AX), R8
 	VMOVUPS (R8), Y4
 	VMOVUPS 32(R8), Y5
@@ -1475,15 +1611,19 @@ tile:
 
 zero:
 	MOVQ   56(AX), DI
+	ADDQ   72(AX), DI
 	MOVQ   8(DI), R8
+	SHLQ   $0x05, R8
 	ADDQ   48(AX), R8
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	MOVQ   24(DI), R8
+	SHLQ   $0x05, R8
 	ADDQ   48(AX), R8
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	MOVQ   40(DI), R8
+	SHLQ   $0x05, R8
 	ADDQ   48(AX), R8
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
@@ -1516,19 +1656,23 @@ step:
 	DECQ         R9
 	JNZ          step
 	MOVQ         56(AX), DX
+	ADDQ         72(AX), DX
 	MOVQ         8(DX), BX
+	SHLQ         $0x05, BX
 	ADDQ         48(AX), BX
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y1, 32(BX)
 	MOVQ         24(DX), BX
+	SHLQ         $0x05, BX
 	ADDQ         48(AX), BX
 	VMOVUPS      Y2, (BX)
 	VMOVUPS      Y3, 32(BX)
 	MOVQ         40(DX), BX
+	SHLQ         $0x05, BX
 	ADDQ         48(AX), BX
 	VMOVUPS      Y4, (BX)
 	VMOVUPS      Y5, 32(BX)
-	ADDQ         $+48, 56(AX)
+	ADDQ         $+48, 72(AX)
 	DECQ         64(AX)
 	JNZ          tile
 	VZEROUPPER

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math/bits"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -45,6 +46,7 @@ const (
 	fieldC                 // *float32
 	fieldRuns              // *run
 	fieldTiles             // int
+	fieldNext              // int
 )
 
 // sweep emits the kernel of one register tile, nv vectors wide: see the Go
@@ -92,8 +94,10 @@ func sweep(i isa, sh shape, nv int) {
 	rows := func(f func(m Mem, v reg.VecVirtual)) {
 		runs, c := GP64(), GP64()
 		MOVQ(field(fieldRuns), runs)
+		ADDQ(field(fieldNext), runs)
 		for g := range acc {
 			MOVQ(Mem{Base: runs, Disp: 16*g + 8}, c)
+			SHLQ(Imm(uint64(bits.TrailingZeros(uint(nv*bytes)))), c)
 			ADDQ(field(fieldC), c)
 			for j := range acc[g] {
 				for v := range nv {
@@ -107,6 +111,7 @@ func sweep(i isa, sh shape, nv int) {
 	base := make([]reg.GPVirtual, sh.groups)
 	runs := GP64()
 	MOVQ(field(fieldRuns), runs)
+	ADDQ(field(fieldNext), runs)
 	for g := range base {
 		base[g] = GP64()
 		MOVQ(Mem{Base: runs, Disp: 16 * g}, base[g])
@@ -153,7 +158,7 @@ func sweep(i isa, sh shape, nv int) {
 	JNZ(LabelRef("step"))
 
 	rows(func(m Mem, v reg.VecVirtual) { VMOVUPS(v, m) })
-	ADDQ(I32(int32(16*sh.groups)), field(fieldRuns))
+	ADDQ(I32(int32(16*sh.groups)), field(fieldNext))
 	DECQ(field(fieldTiles))
 	JNZ(LabelRef("tile"))
 	VZEROUPPER()

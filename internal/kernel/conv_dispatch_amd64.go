@@ -1,0 +1,66 @@
+package kernel
+
+import "golang.org/x/sys/cpu"
+
+func init() {
+	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {
+		convISAs = append(convISAs, &convISA{
+			name: "AVX2", wide: 16, narrow: 8,
+			sweeps: []sweepKernel{
+				{3, 2, sweepAVX2_2x3x16, sweepAVX2_2x3x8},
+				{2, 3, sweepAVX2_3x2x16, sweepAVX2_3x2x8},
+			},
+			transpose: transposePortable,
+			spread:    spreadPortable,
+			sumRows:   sumRowsPortable,
+		})
+	}
+	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL && cpu.X86.HasBMI2 {
+		convISAs = append(convISAs, &convISA{
+			name: "AVX512", wide: 32, narrow: 16,
+			sweeps: []sweepKernel{
+				{7, 2, sweepAVX512_2x7x32, sweepAVX512_2x7x16},
+				{4, 3, sweepAVX512_3x4x32, sweepAVX512_3x4x16},
+				{3, 4, sweepAVX512_4x3x32, sweepAVX512_4x3x16},
+				{5, 2, sweepAVX512_2x5x32, sweepAVX512_2x5x16},
+			},
+			transpose: transposeStripAVX512,
+			spread:    spreadPlanesAVX512,
+			sumRows:   sumWideRowsAVX512,
+		})
+	}
+	activeConv = convISAs[len(convISAs)-1]
+}
+
+// The assembly takes pointers: these check every length first.
+
+func transposeStripAVX512(dst []float32, ldd int, src []float32, lds, rows, cols, width int, e *epilogue) {
+	_ = dst[(cols-1)*ldd+width-1]
+	if rows == 0 {
+		transposePortable(dst, ldd, src, lds, rows, cols, width, e)
+		return
+	}
+	_ = src[(rows-1)*lds+cols-1]
+	if e == nil {
+		transposeAVX512(&dst[0], ldd, &src[0], lds, rows, cols, width)
+		return
+	}
+	_ = e.bias[cols-1]
+	transposeBiasAVX512(&dst[0], ldd, &src[0], lds, rows, cols, width, &e.bias[0], e.floor)
+}
+
+func spreadPlanesAVX512(dst []float32, pitch, plane int, src []float32, w, rows, planes int) {
+	_ = dst[(planes-1)*plane+(rows-1)*pitch+w-1]
+	_ = src[planes*rows*w-1]
+	spreadAVX512(&dst[0], pitch, plane, &src[0], w, rows, planes)
+}
+
+func sumWideRowsAVX512(acc, src []float32, rows int) {
+	if rows == 0 {
+		return
+	}
+	_ = src[rows*len(acc)-1]
+	for j := 0; j < len(acc); j += 16 {
+		sumRowsAVX512(&acc[j], &src[j], len(acc), rows)
+	}
+}

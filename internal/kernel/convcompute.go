@@ -1,0 +1,154 @@
+package kernel
+
+// run computes the correlation that was planned.
+func (c *correlation) run(p *Pool) {
+	p.run(len(c.phases)*c.g.Groups*c.tiles, (*weightPacking)(c))
+	p.run(ceilDiv(c.g.N, c.source.images)*c.g.Groups*c.chunks, c)
+	c.src, c.weights, c.dst, c.bias = nil, nil, nil, nil
+}
+
+// setEpilogue makes the results of a convolution max(floor, result + bias).
+func (c *correlation) setEpilogue(bias []float32, relu bool) {
+	c.floor = noFloor
+	if relu {
+		c.floor = 0
+	}
+	if bias == nil && relu {
+		if len(c.zeros) < c.g.CO {
+			c.zeros = make([]float32, c.g.CO)
+		}
+		bias = c.zeros
+	}
+	if bias != nil {
+		c.bias = bias[:c.g.CO]
+	}
+}
+
+// channelTile is some result channels of a group that are computed together.
+type channelTile struct{ first, n, width int }
+
+func (isa *convISA) channelTile(i, channels int) channelTile {
+	first := i * isa.wide
+	n := min(isa.wide, channels-first)
+	return channelTile{first, n, isa.width(n)}
+}
+
+// weightsOf returns where the packed weights of a tile are kept: a row for
+// each channel and tap of the source.
+func (c *correlation) weightsOf(f *phase, group int, t channelTile) []float32 {
+	steps := len(f.off)
+	return c.packed[f.packed+(group*c.isa.packedColumns(c.out)+t.first)*steps:][:steps*t.width]
+}
+
+// weightPacking is the task that packs the weights; a part is one tile of one
+// group and phase.
+type weightPacking correlation
+
+func (p *weightPacking) part(i int) {
+	c := (*correlation)(p)
+	t := c.isa.channelTile(i%c.tiles, c.out)
+	i /= c.tiles
+	group, f := i%c.g.Groups, &c.phases[i/c.g.Groups]
+	dst := c.weightsOf(f, group, t)
+	switch kernel := c.g.KH * c.g.KW; {
+	case len(f.off) == 0:
+	case !c.backward:
+		src := c.weights[(group*c.out+t.first)*len(f.off):]
+		c.isa.transposeTo(dst, t.width, src, len(f.off), t.n, len(f.off), t.width, nil)
+	case f.taps() == kernel:
+		for o := range c.in {
+			src := c.weights[((group*c.in+o)*c.out+t.first)*kernel:]
+			c.isa.transposeTo(dst[o*kernel*t.width:], t.width, src, kernel, t.n, kernel, t.width, nil)
+		}
+	default:
+		c.packSomeTaps(dst, f, group, t)
+	}
+}
+
+// packSomeTaps packs the weights of the taps that belong to a phase.
+func (c *correlation) packSomeTaps(dst []float32, f *phase, group int, t channelTile) {
+	kernel := c.g.KH * c.g.KW
+	for o := range c.in {
+		for _, y := range f.rows.taps {
+			for _, x := range f.cols.taps {
+				for i := range t.width {
+					dst[i] = 0
+					if i < t.n {
+						dst[i] = c.weights[((group*c.in+o)*c.out+t.first+i)*kernel+y*c.g.KW+x]
+					}
+				}
+				dst = dst[t.width:]
+			}
+		}
+	}
+}
+
+// part computes some tiles of channels of one group of a block of images.
+func (c *correlation) part(i int) {
+	chunk := i % c.chunks
+	i /= c.chunks
+	group, first := i%c.g.Groups, i/c.g.Groups*c.source.images
+	images := min(c.source.images, c.g.N-first)
+	s := c.ws.take()
+	defer c.ws.give(s)
+	src := s.view(c.isa, &c.source, c.src, c.g.Groups, group, first, images)
+	for tile := chunk * c.tiles / c.chunks; tile < (chunk+1)*c.tiles/c.chunks; tile++ {
+		t := c.isa.channelTile(tile, c.out)
+		for f := range c.phases {
+			c.compute(s, &c.phases[f], src, group, first, images, t)
+		}
+	}
+}
+
+// compute computes the results of one phase.
+func (c *correlation) compute(s *scratch, f *phase, src []float32, group, first, images int, t channelTile) {
+	pixels := f.pixels()
+	s.out = grow(s.out, (c.source.images*pixels+f.kernel.members)*t.width)
+	if len(f.off) == 0 {
+		clear(s.out)
+	} else {
+		runs := f.runs[:roundUp(images*f.rows.count*f.lineRuns, f.kernel.groups)]
+		c.isa.sweep(&s.sweep, f.kernel, t.width, src, c.weightsOf(f, group, t), s.out, f.off, 4*f.cols.stride, runs, f.reach, false)
+	}
+	plane := c.h * c.w
+	for n := range images {
+		out := s.out[n*pixels*t.width:]
+		dst := c.dst[((first+n)*c.g.Groups+group)*c.out*plane+t.first*plane:][:t.n*plane]
+		if pixels < plane {
+			c.scatter(dst, out, f, t)
+			continue
+		}
+		var e *epilogue
+		if c.bias != nil {
+			s.epilogue = epilogue{c.bias[group*c.out+t.first:], c.floor}
+			e = &s.epilogue
+		}
+		c.isa.transposeTo(dst, plane, out, t.width, pixels, t.n, pixels, e)
+	}
+}
+
+// scatter writes the results of one of several phases.
+func (c *correlation) scatter(dst, out []float32, f *phase, t channelTile) {
+	for ch := range t.n {
+		plane := dst[ch*c.h*c.w:][:c.h*c.w]
+		at := ch
+		for i := range f.rows.count {
+			row := (f.rows.first + i*f.rows.step) * c.w
+			for j := range f.cols.count {
+				plane[row+f.cols.first+j*f.cols.step] = out[at]
+				at += t.width
+			}
+		}
+	}
+}
+
+// view returns the channels of a group of some images of src, from the image
+// first on, as the layout v tells: in place or as a padded copy.
+func (s *scratch) view(isa *convISA, v *planes, src []float32, groups, group, first, images int) []float32 {
+	plane := v.h * v.w
+	from := src[(first*groups+group)*v.channels*plane:]
+	if v.fits() && images == v.images && (groups == 1 || images == 1) {
+		return from
+	}
+	return s.padded.load(isa, *v, from, images, groups*v.channels*plane)
+}

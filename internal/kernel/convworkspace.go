@@ -1,0 +1,100 @@
+package kernel
+
+import "sync"
+
+// Workspace holds the buffers of the convolutions that it is passed to, and
+// grows to the largest: in the steady state nothing is allocated. One call
+// uses it at a time; the zero value is ready. A nil *Workspace means a
+// temporary one. A workspace for each layer saves clearing the padding again.
+type Workspace struct {
+	correlation correlation
+	weights     weightGradient
+
+	mu   sync.Mutex
+	free []*scratch
+}
+
+// scratch is the memory of one part of a computation at a time.
+type scratch struct {
+	padded   padded
+	out      []float32 // rows of results
+	b        []float32 // the transposed gradient of the output
+	sweep    sweep
+	epilogue epilogue
+}
+
+func (ws *Workspace) orNew() *Workspace {
+	if ws == nil {
+		return new(Workspace)
+	}
+	return ws
+}
+
+func (ws *Workspace) take() *scratch {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if last := len(ws.free) - 1; last >= 0 {
+		s := ws.free[last]
+		ws.free = ws.free[:last]
+		return s
+	}
+	return new(scratch)
+}
+
+func (ws *Workspace) give(s *scratch) {
+	ws.mu.Lock()
+	ws.free = append(ws.free, s)
+	ws.mu.Unlock()
+}
+
+// grow returns s with length n. The entries are unspecified.
+func grow[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}
+
+// planes is how the sweeps see some images of a tensor: planes of h x w, with
+// padding around each.
+type planes struct {
+	h, w      int
+	top, left int // padding before
+	ph, pw    int // of a padded plane
+	slack     int // entries after the last plane that are read and not used
+	channels  int // taken of each image, in one piece
+	images    int // taken together
+}
+
+func (v planes) plane() int { return v.ph * v.pw }
+
+// pitch returns the number of entries between images.
+func (v planes) pitch() int { return v.channels * v.ph * v.pw }
+
+// fits tells whether the padded planes are the planes themselves.
+func (v planes) fits() bool {
+	return v.top == 0 && v.left == 0 && v.ph == v.h && v.pw == v.w && v.slack == 0
+}
+
+// padded is a buffer of padded planes. The padding is cleared when the layout
+// changes, and stays.
+type padded struct {
+	layout planes
+	data   []float32
+}
+
+// load copies the planes of up to v.images images; from starts at the first
+// plane of the first image, and the images are step apart.
+func (p *padded) load(isa *convISA, v planes, from []float32, images, step int) []float32 {
+	size := v.images*v.pitch() + v.slack
+	if p.layout != v || len(p.data) != size {
+		p.layout = v
+		p.data = grow(p.data, size)
+		clear(p.data)
+	}
+	for i := range images {
+		dst := p.data[i*v.pitch()+v.top*v.pw+v.left:]
+		isa.spread(dst, v.pw, v.plane(), from[i*step:], v.w, v.h, v.channels)
+	}
+	return p.data
+}

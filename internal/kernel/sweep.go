@@ -1,0 +1,155 @@
+package kernel
+
+// A convolution and both of its gradients are matrix products in which one
+// factor is read in place from a (padded) tensor. Row i of that factor stands
+// at a base address, and step k of the sum at an offset that is the same for
+// all rows, so the matrix (im2col) is never written:
+//
+//	C[i,j] = sum over k of X[base[i] + off[k]] * B[k,j]
+//
+// A sweep computes this for tiles of rows. The rows of a tile come as runs: a
+// run's members are stride bytes apart in X, and consecutive rows of C. Each
+// entry is summed in the order of k, whatever the tile.
+
+// run is one run of rows: where its first member starts in X, in bytes, and
+// which row of C it is.
+type run struct{ base, out int }
+
+// sweep holds the arguments of a sweep kernel, which reads the fields at fixed
+// offsets (convgen knows them) and counts tiles and next.
+type sweep struct {
+	steps  int      // length of the sums, at least 1
+	stride int      // bytes between the members of a run
+	add    int      // 0: C is overwritten, else added to
+	off    *int     // of each step, in bytes into X
+	b      *float32 // steps rows as wide as the kernel
+	x      *float32
+	c      *float32 // rows as wide as the kernel
+	runs   *run     // groups for each tile
+	tiles  int      // at least 1
+	next   int      // byte offset into runs: a pointer must not go beyond them
+}
+
+// sweepKernel is a register tile: some groups of runs of members rows. Its
+// two functions differ in their width, the number of columns.
+type sweepKernel struct {
+	members, groups int
+	wide, narrow    func(*int) // given the first field of a sweep; nil: portable
+}
+
+// convISA is what the convolutions need of an instruction set.
+type convISA struct {
+	name         string
+	wide, narrow int // widths of the sweep kernels
+	sweeps       []sweepKernel
+	transpose    func(dst []float32, ldd int, src []float32, lds, rows, cols, width int, e *epilogue)
+	spread       func(dst []float32, pitch, plane int, src []float32, w, rows, planes int)
+	sumRows      func(acc, src []float32, rows int)
+}
+
+var portableConv = convISA{
+	name: "portable", wide: 16, narrow: 8,
+	sweeps:    []sweepKernel{{members: 1, groups: 1}},
+	transpose: transposePortable,
+	spread:    spreadPortable,
+	sumRows:   sumRowsPortable,
+}
+
+// convISAs lists what this processor can run, the best last.
+var convISAs = []*convISA{&portableConv}
+
+// activeConv is the instruction set in use.
+var activeConv = &portableConv
+
+// maxSweep bounds steps x tiles of one call of an assembly kernel, which
+// cannot be preempted, to a fraction of a millisecond.
+const maxSweep = 1 << 16
+
+// sweep computes C for all runs, a multiple of the kernel's groups. width is
+// one of the two widths of the instruction set, reach the largest sum base + off +
+// stride*(members-1). s is scratch.
+func (isa *convISA) sweep(s *sweep, k *sweepKernel, width int, x, b, c []float32, off []int, stride int, runs []run, reach int, add bool) {
+	_ = x[reach/4]
+	_ = b[len(off)*width-1]
+	_ = c[(runs[len(runs)-1].out+k.members)*width-1]
+	f := k.wide
+	if width == isa.narrow {
+		f = k.narrow
+	}
+	if f == nil {
+		sweepPortable(k.members, width, x, b, c, off, stride, runs, add)
+		return
+	}
+	*s = sweep{steps: len(off), stride: stride, off: &off[0], b: &b[0], x: &x[0], c: &c[0]}
+	if add {
+		s.add = 1
+	}
+	batch := max(1, maxSweep/len(off)) * k.groups
+	for len(runs) > 0 {
+		n := min(batch, len(runs))
+		s.runs, s.tiles, s.next = &runs[0], n/k.groups, 0
+		f(&s.steps)
+		runs = runs[n:]
+	}
+}
+
+func sweepPortable(members, width int, x, b, c []float32, off []int, stride int, runs []run, add bool) {
+	for _, r := range runs {
+		for m := range members {
+			row := c[(r.out+m)*width:][:width]
+			if !add {
+				clear(row)
+			}
+			base := r.base + m*stride
+			for k, o := range off {
+				v := x[(base+o)/4]
+				for j, w := range b[k*width : (k+1)*width] {
+					row[j] += v * w
+				}
+			}
+		}
+	}
+}
+
+// bestKernel chooses the register tile that computes lines of the given
+// length with the least waste, several lines at a time.
+func (isa *convISA) bestKernel(lines, length int) *sweepKernel {
+	var best *sweepKernel
+	least := 0
+	for i := range isa.sweeps {
+		k := &isa.sweeps[i]
+		cost := roundUp(lines*ceilDiv(length, k.members), k.groups) * k.members
+		if best == nil || cost < least || cost == least && k.members*k.groups > best.members*best.groups {
+			best, least = k, cost
+		}
+	}
+	return best
+}
+
+// runStart returns where the run r of a line starts. The last run of a line
+// overlaps the one before rather than to go beyond the end, unless the line is
+// shorter than a run.
+func (k *sweepKernel) runStart(r, length int) int {
+	return max(0, min(r*k.members, length-k.members))
+}
+
+// width returns the width to compute a tile of columns with.
+func (isa *convISA) width(columns int) int {
+	if columns <= isa.narrow {
+		return isa.narrow
+	}
+	return isa.wide
+}
+
+// packedColumns returns the number of columns, rounded up to those computed.
+func (isa *convISA) packedColumns(columns int) int {
+	full := columns / isa.wide * isa.wide
+	if full == columns {
+		return full
+	}
+	return full + isa.width(columns-full)
+}
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
+
+func roundUp(a, b int) int { return ceilDiv(a, b) * b }
