@@ -1,0 +1,236 @@
+package dist
+
+import (
+	"slices"
+
+	"github.com/coda-ml/coda/coded"
+)
+
+// cover is the scheduling state of one round: which slot has finished, or is
+// at work on, which chunk. It is a pure state machine, without goroutine, clock
+// or randomness: whoever drives it (sockets, or a simulator) gets the same
+// decisions for the same sequence of calls.
+//
+// A chunk is ready when the slots that finished it can decode it; the round is
+// ready when every chunk is. Work is handed out by pull: next gives a slot the
+// chunk with the least cover (slots that finished it or are at work on it)
+// among those that it has not done, searched cyclically from the slot's own
+// offset; a chunk whose cover would be enough to decode comes only when nothing
+// else is left, which doubles up on stragglers.
+//
+// When sets are given, chunk c is computed by exactly the slots of sets[c], and
+// is ready when all of them have finished.
+type cover struct {
+	code   *coded.Code
+	slots  int
+	chunks int
+	cells  []cell           // chunk*slots + slot
+	count  []int            // by chunk: slots that finished or are at work
+	done   []*coded.Tracker // by chunk: slots that finished
+	open   []*coded.Tracker // by chunk: slots that finished or are at work
+	sets   [][]int          // by chunk, or nil
+	ready  []bool           // by chunk
+	left   int              // chunks that are not ready
+	try    *coded.Tracker
+}
+
+type cell uint8
+
+const (
+	cellIdle cell = iota
+	cellRunning
+	cellDone
+)
+
+func newCover(code *coded.Code, chunks int) *cover {
+	c := &cover{
+		code:   code,
+		slots:  code.N(),
+		chunks: chunks,
+		cells:  make([]cell, chunks*code.N()),
+		count:  make([]int, chunks),
+		ready:  make([]bool, chunks),
+		try:    coded.NewTracker(code),
+	}
+	for range chunks {
+		c.done = append(c.done, coded.NewTracker(code))
+		c.open = append(c.open, coded.NewTracker(code))
+	}
+	c.reset(nil)
+	return c
+}
+
+// reset starts a new round.
+func (c *cover) reset(sets [][]int) {
+	clear(c.cells)
+	clear(c.count)
+	clear(c.ready)
+	c.left = c.chunks
+	for i := range c.chunks {
+		c.done[i].Reset()
+		c.open[i].Reset()
+	}
+	c.sets = sets
+}
+
+// reselect replaces the sets; what has been finished counts for the new ones.
+// It returns the chunks that became ready by it.
+func (c *cover) reselect(sets [][]int) (ready []int) {
+	c.sets = sets
+	for chunk := range c.chunks {
+		if !c.ready[chunk] && c.decodable(chunk) {
+			c.settle(chunk)
+			ready = append(ready, chunk)
+		}
+	}
+	return ready
+}
+
+func (c *cover) at(chunk, slot int) *cell { return &c.cells[chunk*c.slots+slot] }
+
+// allowed tells whether a slot may work on a chunk.
+func (c *cover) allowed(chunk, slot int) bool {
+	return c.sets == nil || slices.Contains(c.sets[chunk], slot)
+}
+
+// next returns the chunk that a slot should do next, if there is one.
+func (c *cover) next(slot int) (chunk int, ok bool) {
+	if slot < 0 || slot >= c.slots || c.left == 0 {
+		return 0, false
+	}
+	offset := slot * c.chunks / c.slots
+	best := -1
+	for i := range c.chunks {
+		chunk := (offset + i) % c.chunks
+		if c.ready[chunk] || *c.at(chunk, slot) != cellIdle || !c.allowed(chunk, slot) {
+			continue
+		}
+		if best < 0 || c.before(chunk, best) {
+			best = chunk
+		}
+	}
+	return best, best >= 0
+}
+
+// before tells whether chunk a is more in need of cover than chunk b.
+func (c *cover) before(a, b int) bool {
+	if x, y := c.open[a].Ready(), c.open[b].Ready(); x != y {
+		return y
+	}
+	return c.count[a] < c.count[b]
+}
+
+// start notes that a slot works on a chunk.
+func (c *cover) start(slot, chunk int) {
+	*c.at(chunk, slot) = cellRunning
+	c.count[chunk]++
+	c.open[chunk].Add(slot)
+}
+
+// finish notes that a slot has done a chunk. It tells whether the result is of
+// use (it was asked for, and the chunk was not ready without it) and whether
+// the chunk has become ready by it.
+func (c *cover) finish(slot, chunk int) (useful, ready bool) {
+	if cell := c.at(chunk, slot); *cell != cellRunning {
+		return false, false
+	} else if *cell = cellDone; c.ready[chunk] {
+		return false, false
+	}
+	c.done[chunk].Add(slot)
+	if !c.decodable(chunk) {
+		return true, false
+	}
+	c.settle(chunk)
+	return true, true
+}
+
+func (c *cover) settle(chunk int) {
+	c.ready[chunk] = true
+	c.left--
+}
+
+func (c *cover) decodable(chunk int) bool {
+	if c.sets == nil {
+		return c.done[chunk].Ready()
+	}
+	for _, slot := range c.sets[chunk] {
+		if *c.at(chunk, slot) != cellDone {
+			return false
+		}
+	}
+	return true
+}
+
+// lose takes back what a slot was at work on; what it has finished stays.
+func (c *cover) lose(slot int) {
+	if slot < 0 || slot >= c.slots {
+		return
+	}
+	for chunk := range c.chunks {
+		if cell := c.at(chunk, slot); *cell == cellRunning {
+			*cell = cellIdle
+			c.count[chunk]--
+			c.reopen(chunk)
+		}
+	}
+}
+
+// reopen computes the open tracker of a chunk anew: trackers cannot forget.
+func (c *cover) reopen(chunk int) {
+	c.open[chunk].Reset()
+	for slot := range c.slots {
+		if *c.at(chunk, slot) != cellIdle {
+			c.open[chunk].Add(slot)
+		}
+	}
+}
+
+// feasible tells whether every chunk can become ready when only the slots for
+// which can is true go on working.
+func (c *cover) feasible(can func(slot int) bool) bool {
+	for chunk := range c.chunks {
+		if !c.ready[chunk] && !c.chunkFeasible(chunk, can) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *cover) chunkFeasible(chunk int, can func(slot int) bool) bool {
+	if c.sets != nil {
+		for _, slot := range c.sets[chunk] {
+			if *c.at(chunk, slot) != cellDone && !can(slot) {
+				return false
+			}
+		}
+		return true
+	}
+	c.try.Reset()
+	for slot := range c.slots {
+		if *c.at(chunk, slot) == cellDone || can(slot) {
+			c.try.Add(slot)
+		}
+	}
+	return c.try.Ready()
+}
+
+// answers returns the slots that a ready chunk is decoded from, in order.
+func (c *cover) answers(chunk int) []int {
+	var slots []int
+	for slot := range c.slots {
+		if *c.at(chunk, slot) == cellDone && c.done[chunk].Has(slot) && c.allowed(chunk, slot) {
+			slots = append(slots, slot)
+		}
+	}
+	return slots
+}
+
+// idle tells whether a slot has neither done nor begun anything of the round.
+func (c *cover) idle(slot int) bool {
+	for chunk := range c.chunks {
+		if *c.at(chunk, slot) != cellIdle {
+			return false
+		}
+	}
+	return true
+}
