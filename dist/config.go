@@ -1,0 +1,133 @@
+package dist
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/coda-ml/coda/coded"
+)
+
+// CoordinatorConfig says how a Coordinator works. Slots is required; the zero
+// value of everything else has the meaning that its comment gives.
+type CoordinatorConfig struct {
+	// Slots is the number of slots of the codes, n. More workers are spares.
+	Slots int
+	// Run identifies the run: workers serve one run at a time. Empty: random.
+	Run string
+	// Name is how workers name the coordinator in errors. Empty: "coordinator".
+	Name string
+
+	// Queue is how many tasks a worker has at a time, which hides the latency
+	// of the network. 0: 2.
+	Queue int
+	// History is how many updates the operation log reaches back. A worker
+	// that falls further behind is stale and must be repaired. 0: 8.
+	History int
+	// Window is how many updates are sent ahead of those that a worker has
+	// applied: it bounds the worker's memory. 0: 2; at most History.
+	Window int
+
+	// FirstDeadline is how long a round may take before anything is known of
+	// their times. 0: 30 s.
+	FirstDeadline time.Duration
+	// MinDeadline and MaxDeadline are the limits of the later rounds' deadline,
+	// which is eight times the 99th percentile of the last 256. 0: 2 s, 30 s.
+	MinDeadline, MaxDeadline time.Duration
+	// Wait is how long a round waits for workers when too few are left to end
+	// it. 0: it fails at once.
+	Wait time.Duration
+
+	// Repairs is how many repairs run at a time. 0: 2.
+	Repairs int
+	// RepairDeadline is how long a repair may take before it is begun anew with
+	// other donors, and how long Place and Fetch may take. 0: 30 s.
+	RepairDeadline time.Duration
+
+	// Select, if not nil, chooses the slots that each round uses. See Selection.
+	Select Selection
+	// Record, if not nil, is told every choice; Replay, if not nil, makes the
+	// choices of a recorded run again, and Select is not asked.
+	Record *Recorder
+	Replay *Replay
+
+	// OnEvent hears of every change of a worker, OnLow of every time that no
+	// more than the needed fresh shards of a layer are left and no spare worker:
+	// a checkpoint should be written at once. Both are called by one goroutine of
+	// the coordinator's, in order, and may call its methods that are not the
+	// Executor's.
+	OnEvent func(Event)
+	OnLow   func(Low)
+	// OnRound hears of every round that ended well, from Pending.Wait.
+	OnRound func(RoundStats)
+}
+
+// Selection chooses, for a round, the slots that compute and decode each
+// chunk: a slice with one set for every chunk, or with a single set for all of
+// them. Nil leaves the choice to the scheduler. It is called again when a chosen
+// slot is lost. It must be deterministic and must not call the coordinator.
+type Selection func(RoundInfo) [][]int
+
+// RoundInfo describes a round for a Selection.
+type RoundInfo struct {
+	Round   uint64 // counts the rounds of the run, from 1
+	Layer   coded.Layer
+	Code    *coded.Code
+	Product coded.Product
+	Step    int
+	Fresh   []int // slots that can be asked, in order
+}
+
+// Low says that a layer can lose no more workers.
+type Low struct {
+	Layer string
+	Fresh int // slots that hold the layer
+	Step  int
+}
+
+func (c CoordinatorConfig) withDefaults() (CoordinatorConfig, error) {
+	var problems []error
+	if c.Slots < 1 || c.Slots > coded.MaxTasks {
+		problems = append(problems, fmt.Errorf("slots is %d, want 1 to %d", c.Slots, coded.MaxTasks))
+	}
+	positive := func(name string, v *int, zero int) {
+		if *v < 0 {
+			problems = append(problems, fmt.Errorf("%s is %d, want at least 0", name, *v))
+		} else if *v == 0 {
+			*v = zero
+		}
+	}
+	lasting := func(name string, v *time.Duration, zero time.Duration) {
+		if *v < 0 {
+			problems = append(problems, fmt.Errorf("%s is %v, want at least 0", name, *v))
+		} else if *v == 0 {
+			*v = zero
+		}
+	}
+	positive("queue", &c.Queue, 2)
+	positive("history", &c.History, 8)
+	positive("window", &c.Window, min(2, c.History))
+	positive("repairs", &c.Repairs, 2)
+	lasting("first deadline", &c.FirstDeadline, 30*time.Second)
+	lasting("least deadline", &c.MinDeadline, 2*time.Second)
+	lasting("largest deadline", &c.MaxDeadline, max(30*time.Second, c.MinDeadline))
+	lasting("wait", &c.Wait, 0)
+	lasting("repair deadline", &c.RepairDeadline, 30*time.Second)
+	if c.Window > c.History {
+		problems = append(problems, fmt.Errorf("window is %d, want at most the history, %d", c.Window, c.History))
+	}
+	if c.MinDeadline > c.MaxDeadline {
+		problems = append(problems, fmt.Errorf("least deadline %v is above the largest, %v", c.MinDeadline, c.MaxDeadline))
+	}
+	if c.Run == "" {
+		c.Run = rand.Text()
+	}
+	if c.Name == "" {
+		c.Name = "coordinator"
+	}
+	if len(problems) > 0 {
+		return c, fmt.Errorf("dist: coordinator: %w", errors.Join(problems...))
+	}
+	return c, nil
+}

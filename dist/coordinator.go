@@ -1,0 +1,264 @@
+package dist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/coda-ml/coda/coded"
+)
+
+// Coordinator runs the rounds of placed layers on workers. It is a
+// coded.Executor, whose methods belong to one goroutine; the others are safe
+// for concurrent use.
+type Coordinator struct {
+	cfg     CoordinatorConfig
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup // the goroutines of every link, and Attach's
+	notices *notices
+	buffers bufferPool
+
+	mu       sync.Mutex
+	closed   bool
+	slots    []*link // by slot; nil: nobody
+	spares   []*link
+	memory   map[string]int // the slot that a name had last
+	missing  []string       // by slot: who is missing, and why
+	layers   map[string]*placement
+	order    []string // of placement
+	log      opLog
+	version  int // updates so far
+	applied  int // step of the last update
+	step     int // newest step heard of
+	lastID   uint64
+	lastOp   uint64
+	rounds   []*round // that want results, oldest first
+	fetches  map[uint64]*fetch
+	fetched  int // fetches so far
+	repairs  map[uint64]*repair
+	deadline roundDeadline
+	stats    Stats
+	low      map[string]bool
+	changed  chan struct{} // closed and replaced at every change of a worker or a holding
+}
+
+// placement is a layer on the cluster.
+type placement struct {
+	layer   coded.Layer
+	code    *coded.Code
+	id      uint64
+	version int              // updates at the time
+	pos     uint64           // of the log
+	states  [][]coded.Tensor // by slot, of slots without a worker, until the first update
+	covers  []*cover         // for reuse
+}
+
+var _ coded.Executor = (*Coordinator)(nil)
+
+// ErrClosed is the error of a coordinator or a worker that has been closed.
+var ErrClosed = errors.New("dist: closed")
+
+// NewCoordinator returns a coordinator without workers. Close ends it.
+func NewCoordinator(cfg CoordinatorConfig) (*Coordinator, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	c := &Coordinator{
+		cfg:      cfg,
+		notices:  newNotices(),
+		slots:    make([]*link, cfg.Slots),
+		memory:   map[string]int{},
+		missing:  make([]string, cfg.Slots),
+		layers:   map[string]*placement{},
+		log:      opLog{keep: cfg.History},
+		fetches:  map[uint64]*fetch{},
+		repairs:  map[uint64]*repair{},
+		deadline: roundDeadline{first: cfg.FirstDeadline, least: cfg.MinDeadline, most: cfg.MaxDeadline},
+		low:      map[string]bool{},
+		changed:  make(chan struct{}),
+	}
+	for i := range c.missing {
+		c.missing[i] = fmt.Sprintf("slot %d (no worker has joined)", i)
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c, nil
+}
+
+// Run returns the identity of the run.
+func (c *Coordinator) Run() string { return c.cfg.Run }
+
+// Close takes leave of the workers, which then are free for another run, and
+// ends every goroutine. Rounds under way fail with ErrClosed.
+func (c *Coordinator) Close() error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil
+	}
+	c.closed = true
+	for _, r := range slices.Clone(c.rounds) {
+		c.endRound(r, ErrClosed)
+	}
+	for l := range c.links() {
+		l.ordered = nil
+		l.say(&Message{Header: Header{Kind: KindBye}})
+	}
+	c.broadcast()
+	c.mu.Unlock()
+
+	// A worker that does not answer the goodbye is left behind.
+	const grace = 2 * time.Second
+	timer := time.AfterFunc(grace, c.cancel)
+	c.wg.Wait()
+	timer.Stop()
+	c.cancel()
+	c.notices.close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.log.clear()
+	if c.cfg.Record != nil {
+		return c.cfg.Record.Flush()
+	}
+	return nil
+}
+
+// links gives every connected worker: those in slots, in order, then spares.
+func (c *Coordinator) links() func(yield func(*link) bool) {
+	return func(yield func(*link) bool) {
+		for _, l := range slices.Concat(c.slots, c.spares) {
+			if l != nil && !yield(l) {
+				return
+			}
+		}
+	}
+}
+
+// broadcast wakes whoever waits for a change of the cluster.
+func (c *Coordinator) broadcast() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// wakeAll lets every sender look again.
+func (c *Coordinator) wakeAll() {
+	for l := range c.links() {
+		signal(l.wake)
+	}
+}
+
+// await calls ok under the lock, now and after every change, until it is true.
+func (c *Coordinator) await(ctx context.Context, ok func() bool) error {
+	for {
+		c.mu.Lock()
+		done, closed, changed := ok(), c.closed, c.changed
+		c.mu.Unlock()
+		switch {
+		case done:
+			return nil
+		case closed:
+			return ErrClosed
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// AwaitWorkers waits until at least n workers have joined.
+func (c *Coordinator) AwaitWorkers(ctx context.Context, n int) error {
+	have := 0
+	err := c.await(ctx, func() bool {
+		have = 0
+		for range c.links() {
+			have++
+		}
+		return have >= n
+	})
+	if err != nil {
+		return fmt.Errorf("dist: %d of %d workers have joined: %w", have, n, err)
+	}
+	return nil
+}
+
+// Workers returns the names of the connected workers by slot, empty for a slot
+// without one, and then those of the spares.
+func (c *Coordinator) Workers() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	names := make([]string, len(c.slots), len(c.slots)+len(c.spares))
+	for i, l := range c.slots {
+		if l != nil {
+			names[i] = l.name
+		}
+	}
+	for _, l := range c.spares {
+		names = append(names, l.name)
+	}
+	return names
+}
+
+// Low tells whether a layer can lose no more workers, as OnLow reports it.
+func (c *Coordinator) Low() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, low := range c.low {
+		if low {
+			return true
+		}
+	}
+	return false
+}
+
+// fresh returns the slots that can be asked for products of a layer, in order.
+func (c *Coordinator) fresh(layer string, version int) []int {
+	var slots []int
+	for slot, l := range c.slots {
+		if l != nil && l.shards[layer].fresh(version) {
+			slots = append(slots, slot)
+		}
+	}
+	return slots
+}
+
+func sufficient(code *coded.Code, slots []int) bool {
+	t := coded.NewTracker(code)
+	for _, s := range slots {
+		t.Add(s)
+	}
+	return t.Ready()
+}
+
+// checkLow reports the layers that have come to hang on their last workers.
+func (c *Coordinator) checkLow() {
+	for _, name := range c.order {
+		p := c.layers[name]
+		held := 0
+		for _, l := range c.slots {
+			if l != nil && l.shards[name] != nil && l.shards[name].held {
+				held++
+			}
+		}
+		low := held <= p.code.Threshold() && len(c.spares) == 0 && p.code.N() > p.code.Threshold()
+		if low && !c.low[name] && c.cfg.OnLow != nil {
+			notice := Low{Layer: name, Fresh: held, Step: c.step}
+			c.notices.post(func() { c.cfg.OnLow(notice) })
+		}
+		c.low[name] = low
+	}
+}
+
+// report posts an event.
+func (c *Coordinator) report(l *link, state, reason string) {
+	if c.cfg.OnEvent == nil {
+		return
+	}
+	e := Event{Time: time.Now(), Worker: l.name, Slot: l.slot, State: state, Step: c.step, Reason: reason}
+	c.notices.post(func() { c.cfg.OnEvent(e) })
+}

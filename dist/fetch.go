@@ -1,0 +1,220 @@
+package dist
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/coda-ml/coda/coded"
+)
+
+// fetch gathers the states of a layer's slots at one version.
+type fetch struct {
+	id      uint64
+	place   *placement
+	version int
+	pos     uint64 // of the log: after the version's update
+	only    []int  // the slots that a replay wants; nil: any sufficient set
+	hedged  bool   // ask everybody
+	asked   map[int]*link
+	got     map[int][]coded.Tensor
+	done    chan struct{} // closed when enough has come
+	over    bool
+	refused []int // slots that could not give it
+}
+
+// fetchHedge is how long Fetch waits for those it has asked before it asks all.
+const fetchHedge = 2 * time.Second
+
+// Fetch implements coded.Executor. The tensors belong to the caller.
+func (c *Coordinator) Fetch(ctx context.Context, layer string) ([]coded.ShardState, error) {
+	f, err := c.startFetch(layer)
+	if err != nil {
+		return nil, err
+	}
+	limit := c.cfg.RepairDeadline + c.cfg.Wait
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not within %v", limit))
+	defer cancel()
+	defer c.endFetch(f)
+	hedge := time.NewTimer(min(fetchHedge, limit/2))
+	defer hedge.Stop()
+	for {
+		c.mu.Lock()
+		changed, closed, possible := c.changed, c.closed, c.fetchable(f)
+		c.mu.Unlock()
+		if closed {
+			return nil, ErrClosed
+		}
+		if !possible && c.cfg.Wait == 0 {
+			return nil, c.fetchError(f, context.Cause(ctx))
+		}
+		select {
+		case <-f.done:
+			return c.gathered(f), nil
+		case <-hedge.C:
+			c.mu.Lock()
+			f.hedged = true
+			c.ask(f)
+			c.mu.Unlock()
+		case <-changed:
+		case <-ctx.Done():
+			return nil, c.fetchError(f, context.Cause(ctx))
+		}
+	}
+}
+
+func (c *Coordinator) startFetch(layer string) (*fetch, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.layers[layer]
+	switch {
+	case c.closed:
+		return nil, ErrClosed
+	case p == nil:
+		return nil, fmt.Errorf("dist: fetch: layer %s has not been placed", layer)
+	}
+	c.lastOp++
+	f := &fetch{
+		id: c.lastOp, place: p, version: c.version, pos: max(c.log.newest(), p.pos),
+		asked: map[int]*link{}, got: map[int][]coded.Tensor{}, done: make(chan struct{}),
+	}
+	c.fetched++
+	if c.cfg.Replay != nil {
+		set, err := c.cfg.Replay.fetch(c.fetched, layer)
+		if err != nil {
+			return nil, err
+		}
+		f.only = set
+	}
+	c.fetches[f.id] = f
+	c.ask(f)
+	return f, nil
+}
+
+// ask sends a fetch to the slots that are still needed for it.
+func (c *Coordinator) ask(f *fetch) {
+	if f.over {
+		return
+	}
+	t := coded.NewTracker(f.place.code)
+	for slot, l := range f.asked {
+		if f.got[slot] == nil && (c.slots[slot] != l || l.shards[f.place.layer.Name] == nil) {
+			delete(f.asked, slot)
+		} else {
+			t.Add(slot)
+		}
+	}
+	for _, slot := range c.fresh(f.place.layer.Name, f.version) {
+		if f.asked[slot] != nil || slices.Contains(f.refused, slot) || f.only != nil && !slices.Contains(f.only, slot) {
+			continue
+		}
+		if t.Ready() && !f.hedged && f.only == nil {
+			break
+		}
+		t.Add(slot)
+		l := c.slots[slot]
+		f.asked[slot] = l
+		l.order(f.pos, &Message{Header: Header{Kind: KindFetch, Layer: f.place.layer.Name, Round: f.id, Slot: slot, State: f.version}})
+	}
+}
+
+// fetchable tells whether a fetch can still get enough.
+func (c *Coordinator) fetchable(f *fetch) bool {
+	can := slices.Collect(func(yield func(int) bool) {
+		for slot := range f.got {
+			if !yield(slot) {
+				return
+			}
+		}
+	})
+	for _, slot := range c.alive(f.place.layer.Name) {
+		if f.got[slot] == nil && !slices.Contains(f.refused, slot) {
+			can = append(can, slot)
+		}
+	}
+	if f.only != nil {
+		for _, slot := range f.only {
+			if !slices.Contains(can, slot) {
+				return false
+			}
+		}
+		return true
+	}
+	return sufficient(f.place.code, can)
+}
+
+// onState takes the state of a slot.
+func (c *Coordinator) onState(l *link, m *Message) error {
+	f := c.fetches[m.Round]
+	if f == nil || f.over || f.asked[l.slot] != l || f.got[l.slot] != nil {
+		return nil // not needed any more
+	}
+	if m.Error != "" {
+		delete(f.asked, l.slot)
+		f.refused = append(f.refused, l.slot)
+		c.ask(f)
+		return nil
+	}
+	if m.State != f.version || len(m.Tensors) == 0 {
+		return fmt.Errorf("layer %s: state after update %d with %d tensors, want update %d", m.Layer, m.State, len(m.Tensors), f.version)
+	}
+	f.got[l.slot] = slices.Clone(m.Tensors)
+	clear(m.Tensors)
+	if f.complete() {
+		f.over = true
+		close(f.done)
+	}
+	return nil
+}
+
+func (f *fetch) complete() bool {
+	if f.only != nil {
+		return len(f.got) == len(f.only)
+	}
+	t := coded.NewTracker(f.place.code)
+	for slot := range f.got {
+		t.Add(slot)
+	}
+	return t.Ready()
+}
+
+// gathered lists what a complete fetch has got.
+func (c *Coordinator) gathered(f *fetch) []coded.ShardState {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var states []coded.ShardState
+	var set []int
+	for slot := range f.place.code.N() {
+		if got := f.got[slot]; got != nil {
+			states = append(states, coded.ShardState{Slot: slot, State: got})
+			set = append(set, slot)
+		}
+	}
+	if c.cfg.Record != nil {
+		c.cfg.Record.fetch(c.fetched, f.place.layer.Name, set)
+	}
+	return states
+}
+
+func (c *Coordinator) endFetch(f *fetch) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f.over = true
+	delete(c.fetches, f.id)
+}
+
+func (c *Coordinator) fetchError(f *fetch, cause error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var have []int
+	for slot := range f.got {
+		have = append(have, slot)
+	}
+	err := fmt.Errorf("dist: fetch layer %s after update %d: %w: %d of %d workers needed; missing: %s",
+		f.place.layer.Name, f.version, coded.ErrTooFewResults, len(have), f.place.code.Threshold(), c.lacking(f.place, have))
+	if cause != nil {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	return err
+}

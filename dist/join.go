@@ -1,0 +1,263 @@
+package dist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// helloTimeout bounds the exchange of Hellos on a new connection.
+const helloTimeout = 10 * time.Second
+
+// Bounds of what a Hello may say.
+const (
+	maxName = 255
+	maxHeld = 1024
+)
+
+// ErrRefused is the kind of error of a worker that does not want to serve.
+var ErrRefused = errors.New("refused")
+
+// AddWorker takes the worker at the other end of a connection into the
+// cluster: into a free slot, preferably the one that its name had last, else as
+// a spare. The connection belongs to the coordinator from then on, also when
+// AddWorker fails. The channel is closed when the worker is gone.
+func (c *Coordinator) AddWorker(ctx context.Context, conn *Conn) (gone <-chan struct{}, err error) {
+	conn.Alloc = c.buffers.take
+	hello, err := c.greet(ctx, conn)
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("dist: worker at %s: %w", conn.RemoteAddr(), err)
+	}
+	l := &link{
+		name: hello.From, addr: hello.Addr, conn: conn,
+		wake:   make(chan struct{}, 1),
+		done:   make(chan struct{}),
+		slot:   -1,
+		shards: map[string]*holding{},
+		tasks:  map[taskKey]struct{}{},
+		open:   map[uint64]struct{}{},
+	}
+	l.ctx, l.cancel = context.WithCancel(c.ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		l.cancel()
+		conn.Close()
+		return nil, ErrClosed
+	}
+	for old := range c.links() {
+		if old.name == l.name {
+			// The name came back before its old connection broke.
+			c.drop(old, StateFailed, "replaced by a new connection of that name")
+		}
+	}
+	c.seat(l)
+	l.stale = len(c.layers) > 0
+	l.cursor = c.log.end()
+	c.report(l, StateJoined, "")
+	c.adopt(l, hello.Held)
+	c.wg.Add(2)
+	reader := make(chan struct{})
+	go func() {
+		defer c.wg.Done()
+		defer close(reader)
+		c.leave(l, c.receive(l))
+	}()
+	go func() {
+		defer c.wg.Done()
+		defer close(l.done)
+		if err := c.send(l); err != nil {
+			c.leave(l, err)
+		}
+		<-reader
+	}()
+	c.heal()
+	return l.done, nil
+}
+
+// greet exchanges Hellos.
+func (c *Coordinator) greet(ctx context.Context, conn *Conn) (Header, error) {
+	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	err := conn.Send(ctx, &Message{Header: Header{Kind: KindHello, Run: c.cfg.Run, From: c.cfg.Name, Role: RoleCoordinator}})
+	if err != nil {
+		return Header{}, err
+	}
+	var m Message
+	if err := conn.Recv(&m); err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("no hello within %v: %w", helloTimeout, context.Cause(ctx))
+		}
+		return Header{}, err
+	}
+	if m.Kind == KindBye {
+		return Header{}, fmt.Errorf("%w: %s", ErrRefused, m.Error)
+	}
+	switch {
+	case m.Kind != KindHello || len(m.Tensors) > 0:
+		return Header{}, fmt.Errorf("first message is of kind %d with %d tensors, want a hello", m.Kind, len(m.Tensors))
+	case m.Role != RoleWorker || m.Run != c.cfg.Run:
+		return Header{}, fmt.Errorf("hello as %q of run %q, want %q of %q", m.Role, m.Run, RoleWorker, c.cfg.Run)
+	case m.From == "" || len(m.From) > maxName:
+		return Header{}, fmt.Errorf("hello with a name of %d bytes, want 1 to %d", len(m.From), maxName)
+	case len(m.Held) > maxHeld:
+		return Header{}, fmt.Errorf("hello with %d shards, want at most %d", len(m.Held), maxHeld)
+	}
+	return m.Header, nil
+}
+
+// wish returns the slot that a name should have: the one that it had last, or
+// the one that its number stands for ("worker-3": slot 2); -1 if any will do.
+func (c *Coordinator) wish(name string) int {
+	if slot, ok := c.memory[name]; ok {
+		return slot
+	}
+	digits := name[len(strings.TrimRight(name, "0123456789")):]
+	if n, err := strconv.Atoi(digits); err == nil && n >= 1 && n <= len(c.slots) {
+		return n - 1
+	}
+	return -1
+}
+
+// seat gives a worker a slot if one is free. Before anything is placed, a
+// worker that has another's slot by chance makes way.
+func (c *Coordinator) seat(l *link) {
+	want := c.wish(l.name)
+	if want >= 0 {
+		holder := c.slots[want]
+		if holder == nil || len(c.layers) == 0 && c.wish(holder.name) != want {
+			c.sit(l, want)
+			if holder != nil {
+				holder.slot = -1
+				delete(c.memory, holder.name)
+				c.seat(holder)
+			}
+			return
+		}
+	}
+	// Prefer a slot that no absent worker is likely to come back for.
+	free := -1
+	for slot, holder := range c.slots {
+		if holder == nil && (free < 0 || c.claimed(free) && !c.claimed(slot)) {
+			free = slot
+		}
+	}
+	if free < 0 {
+		c.spares = append(c.spares, l)
+		return
+	}
+	c.sit(l, free)
+}
+
+// claimed tells whether some name had a slot last.
+func (c *Coordinator) claimed(slot int) bool {
+	for _, s := range c.memory {
+		if s == slot {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Coordinator) sit(l *link, slot int) {
+	l.slot = slot
+	c.slots[slot] = l
+	c.memory[l.name] = slot
+	for name, s := range c.memory {
+		if s == slot && name != l.name {
+			delete(c.memory, name)
+		}
+	}
+}
+
+// adopt takes up the shards that a worker still holds from before its
+// connection broke, where the log still reaches back to them.
+func (c *Coordinator) adopt(l *link, held []Held) {
+	for _, h := range held {
+		p := c.layers[h.Layer]
+		if p == nil || h.Slot != l.slot || h.Place != p.id || h.State < p.version || h.State > c.version {
+			continue
+		}
+		if pos, ok := c.log.after(h.State); ok {
+			l.shards[h.Layer] = &holding{held: true, source: h.Place, base: h.State, applied: h.State, next: pos}
+			l.cursor = min(l.cursor, pos)
+		}
+	}
+}
+
+// leave ends a worker's link after its connection has ended with an error.
+func (c *Coordinator) leave(l *link, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case errors.Is(err, errBye):
+		c.drop(l, StateLeft, "")
+	case errors.Is(err, io.EOF):
+		c.drop(l, StateFailed, "connection closed by the worker")
+	default:
+		c.drop(l, StateFailed, err.Error())
+	}
+}
+
+// drop takes a worker out of the cluster at once. Its tasks go to others.
+func (c *Coordinator) drop(l *link, state, reason string) {
+	if l.gone {
+		return
+	}
+	l.gone = true
+	l.cancel()
+	l.conn.Close()
+	c.stats.BytesIn += l.conn.BytesIn()
+	c.stats.BytesOut += l.conn.BytesOut()
+	if l.slot >= 0 {
+		why := fmt.Sprintf("%s (%s at step %d", l.name, state, c.step)
+		if reason != "" {
+			why += ": " + reason
+		}
+		c.missing[l.slot] = why + ")"
+		c.slots[l.slot] = nil
+	}
+	c.spares = slices.DeleteFunc(c.spares, func(s *link) bool { return s == l })
+	if c.closed {
+		return
+	}
+	c.report(l, state, reason)
+	for _, r := range c.rounds {
+		r.cover.lose(l.slot)
+	}
+	c.abandon(l)
+	if l.slot >= 0 && len(c.spares) > 0 {
+		spare := c.spares[0]
+		c.spares = c.spares[1:]
+		c.sit(spare, l.slot)
+	}
+	c.heal()
+}
+
+// heal starts what a change of the cluster calls for: repairs, fetches from
+// others, the end of rounds that have become impossible.
+func (c *Coordinator) heal() {
+	if c.closed {
+		return
+	}
+	c.mend()
+	for _, f := range c.fetches {
+		c.ask(f)
+	}
+	for _, r := range slices.Clone(c.rounds) {
+		if !r.over {
+			c.checkRound(r)
+		}
+	}
+	c.checkLow()
+	c.broadcast()
+	c.wakeAll()
+}

@@ -1,0 +1,360 @@
+package dist
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/coda-ml/coda/coded"
+)
+
+// round is one product under way. All but id, the request and what Start has
+// set is guarded by Coordinator.mu.
+type round struct {
+	coded.Round
+	c       *Coordinator
+	id      uint64
+	layer   coded.Layer
+	place   *placement
+	version int    // updates that a shard must have applied
+	pos     uint64 // of the log: of the operand, or of what must precede it
+	operand *counted
+	started time.Time
+	notify  chan struct{} // capacity 1: something that Wait should see has changed
+
+	cover   *cover
+	results [][]*counted // chunk, slot
+	spent   []spent      // the work on what has come
+	nanos   []int64      // by slot: computing time of the chunks that were used
+	short   time.Time    // since when too few workers are left; zero if enough
+	over    bool
+	err     error
+	took    time.Duration
+	sets    [][]int // by chunk: the slots decoded from
+
+	announced bool
+}
+
+// Start implements coded.Executor.
+func (c *Coordinator) Start(ctx context.Context, req coded.Round) (coded.Pending, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("dist: start %s of layer %s: %w", req.Product, req.Layer, err)
+	}
+	if req.Product != coded.Forward && req.Product != coded.Backward {
+		return nil, fmt.Errorf("dist: layer %s: step %d: no such product: %s", req.Layer, req.Step, req.Product)
+	}
+	operand := c.buffers.copyOf(req.Operand)
+	req.Operand = coded.Tensor{}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.layers[req.Layer]
+	switch {
+	case c.closed:
+		operand.release()
+		return nil, ErrClosed
+	case p == nil:
+		operand.release()
+		return nil, fmt.Errorf("dist: start %s: layer %s has not been placed", req.Product, req.Layer)
+	}
+	c.step = max(c.step, req.Step)
+	c.lastID++
+	r := &round{
+		Round: req, c: c, id: c.lastID, layer: p.layer, place: p, version: c.version,
+		operand: operand, started: time.Now(), notify: make(chan struct{}, 1),
+	}
+	defer c.wakeAll()
+	if !req.Discard {
+		if err := c.begin(r); err != nil {
+			operand.release()
+			return nil, err
+		}
+	}
+	r.pos = c.log.end()
+	if req.Keep {
+		e := entry{layer: req.Layer, product: req.Product, step: req.Step, operand: operand.retain(), version: c.version}
+		if !req.Discard {
+			e.round = r.id
+		}
+		c.log.add(e)
+	}
+	if req.Discard {
+		operand.release()
+		r.operand, r.over = nil, true
+		return r, nil
+	}
+	c.rounds = append(c.rounds, r)
+	c.checkRound(r)
+	return r, nil
+}
+
+// begin chooses the round's slots and makes its schedule.
+func (c *Coordinator) begin(r *round) error {
+	sets, err := c.choice(r)
+	if err != nil {
+		return err
+	}
+	p := r.place
+	if n := len(p.covers); n > 0 {
+		r.cover, p.covers = p.covers[n-1], p.covers[:n-1]
+		r.cover.reset(sets)
+	} else {
+		r.cover = newCover(p.code, p.layer.Chunks)
+		r.cover.reset(sets)
+	}
+	r.results = make([][]*counted, p.layer.Chunks)
+	for i := range r.results {
+		r.results[i] = make([]*counted, p.code.N())
+	}
+	r.nanos = make([]int64, p.code.N())
+	return nil
+}
+
+// choice asks the replay or the selection for the sets of a round.
+func (c *Coordinator) choice(r *round) ([][]int, error) {
+	var sets [][]int
+	switch {
+	case c.cfg.Replay != nil:
+		var err error
+		if sets, err = c.cfg.Replay.round(r.id, r.Layer, r.Product, r.Step); err != nil {
+			return nil, err
+		}
+	case c.cfg.Select != nil:
+		sets = c.cfg.Select(RoundInfo{
+			Round: r.id, Layer: r.layer, Code: r.place.code, Product: r.Product, Step: r.Step,
+			Fresh: c.fresh(r.Layer, r.version),
+		})
+	}
+	if sets == nil {
+		return nil, nil
+	}
+	if len(sets) == 1 {
+		sets = slices.Repeat(sets, r.layer.Chunks)
+	}
+	if len(sets) != r.layer.Chunks {
+		return nil, fmt.Errorf("dist: layer %s: step %d: %s product: selection of %d sets for %d chunks",
+			r.Layer, r.Step, r.Product, len(sets), r.layer.Chunks)
+	}
+	for chunk, set := range sets {
+		if !inRange(set, r.place.code.N()) || !sufficient(r.place.code, set) {
+			return nil, fmt.Errorf("dist: layer %s: step %d: %s product: chunk %d cannot be decoded from the selected slots %v",
+				r.Layer, r.Step, r.Product, chunk, set)
+		}
+	}
+	return sets, nil
+}
+
+func inRange(set []int, n int) bool {
+	for _, s := range set {
+		if s < 0 || s >= n {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *round) operandMessage() *Message {
+	return &Message{
+		Header:  Header{Kind: KindOperand, Layer: r.Layer, Product: r.Product, Round: r.id, Step: r.Step, State: r.version},
+		Tensors: []coded.Tensor{r.operand.tensor},
+	}
+}
+
+// active returns the round of a number if it still wants results.
+func (c *Coordinator) active(id uint64) *round {
+	for _, r := range c.rounds {
+		if r.id == id {
+			return r
+		}
+	}
+	return nil
+}
+
+// checkRound decides whether a round can still end, given who is there.
+func (c *Coordinator) checkRound(r *round) {
+	possible := func(slot int) bool {
+		if slot >= len(c.slots) || c.slots[slot] == nil {
+			return false
+		}
+		h := c.slots[slot].shards[r.Layer]
+		return h != nil && h.base <= r.version
+	}
+	if r.cover.feasible(possible) {
+		r.short = time.Time{}
+		return
+	}
+	if r.cover.sets != nil && c.cfg.Replay == nil && c.cfg.Select != nil {
+		if sets, err := c.choice(r); err == nil && sets != nil {
+			for _, chunk := range r.cover.reselect(sets) {
+				c.endChunk(r, chunk)
+			}
+			if r.over || r.cover.feasible(possible) {
+				return
+			}
+		}
+	}
+	if r.short.IsZero() {
+		r.short = time.Now()
+		signal(r.notify)
+	}
+}
+
+// endChunk cancels what is still being done for a chunk that is ready, and ends
+// the round with its last chunk.
+func (c *Coordinator) endChunk(r *round, chunk int) {
+	if r.cover.left == 0 {
+		c.endRound(r, nil)
+		return
+	}
+	key := taskKey{r.id, chunk}
+	for l := range c.links() {
+		if _, busy := l.tasks[key]; busy {
+			delete(l.tasks, key)
+			l.say(&Message{Header: Header{Kind: KindCancel, Round: r.id, Layer: r.Layer, Slots: []int{chunk}}})
+		}
+	}
+}
+
+// endRound takes a round out of the schedule, with its results or an error.
+func (c *Coordinator) endRound(r *round, err error) {
+	if r.over {
+		return
+	}
+	r.over, r.err, r.took = true, err, time.Since(r.started)
+	c.rounds = slices.DeleteFunc(c.rounds, func(o *round) bool { return o == r })
+	for l := range c.links() {
+		for key := range l.tasks {
+			if key.round == r.id {
+				delete(l.tasks, key)
+			}
+		}
+		if _, open := l.open[r.id]; open {
+			delete(l.open, r.id)
+			l.say(&Message{Header: Header{Kind: KindCancel, Round: r.id, Layer: r.Layer}})
+		}
+		signal(l.wake)
+	}
+	if err == nil {
+		c.deadline.observe(r.took)
+		for chunk := range r.layer.Chunks {
+			r.sets = append(r.sets, r.cover.answers(chunk))
+		}
+		c.settle(r)
+		if c.cfg.Record != nil {
+			c.cfg.Record.round(r.id, r.Layer, r.Product, r.Step, r.sets)
+		}
+	}
+	if err != nil {
+		for _, s := range r.spent {
+			c.stats.Wasted += s.work
+		}
+	}
+	r.place.covers = append(r.place.covers, r.cover)
+	r.cover = nil
+	r.operand.release()
+	r.operand = nil
+	signal(r.notify)
+}
+
+// Wait implements coded.Pending.
+func (r *round) Wait(ctx context.Context) ([][]coded.Answer, error) {
+	c := r.c
+	c.mu.Lock()
+	deadline := time.Now().Add(c.deadline.limit() + c.cfg.Wait)
+	c.mu.Unlock()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		c.mu.Lock()
+		until := deadline
+		if limit := r.short.Add(c.cfg.Wait); !r.short.IsZero() && limit.Before(until) {
+			until = limit
+		}
+		if !r.over && !time.Now().Before(until) {
+			c.endRound(r, c.tooFew(r))
+		}
+		over := r.over
+		c.mu.Unlock()
+		if over {
+			return r.collect()
+		}
+		timer.Reset(time.Until(until))
+		select {
+		case <-r.notify:
+		case <-timer.C:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("dist: layer %s: step %d: %s product: %w", r.Layer, r.Step, r.Product, context.Cause(ctx))
+		}
+	}
+}
+
+// collect lists the answers of a round that is over.
+func (r *round) collect() ([][]coded.Answer, error) {
+	switch {
+	case r.err != nil:
+		return nil, r.err
+	case r.Discard:
+		return nil, fmt.Errorf("dist: layer %s: step %d: %s product was discarded: there is nothing to wait for", r.Layer, r.Step, r.Product)
+	case r.results == nil:
+		return nil, fmt.Errorf("dist: layer %s: step %d: %s product was released", r.Layer, r.Step, r.Product)
+	}
+	answers := make([][]coded.Answer, len(r.sets))
+	for chunk, set := range r.sets {
+		for _, slot := range set {
+			answers[chunk] = append(answers[chunk], coded.Answer{Slot: slot, Result: r.results[chunk][slot].tensor})
+		}
+	}
+	r.c.announce(r)
+	return answers, nil
+}
+
+// Release implements coded.Pending.
+func (r *round) Release() {
+	c := r.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.Discard {
+		return
+	}
+	c.endRound(r, fmt.Errorf("dist: layer %s: step %d: %s product was released", r.Layer, r.Step, r.Product))
+	for _, chunk := range r.results {
+		for _, result := range chunk {
+			result.release()
+		}
+	}
+	r.results = nil
+}
+
+// tooFew explains why a round has ended without enough answers.
+func (c *Coordinator) tooFew(r *round) error {
+	e := &coded.TooFewError{Layer: r.Layer, Product: r.Product, Step: r.Step, Need: r.place.code.Threshold()}
+	waited := time.Since(r.started).Round(time.Millisecond)
+	for slot := range r.place.code.N() {
+		l := c.slots[slot]
+		switch {
+		case l == nil:
+			e.Missing = append(e.Missing, c.missing[slot])
+		case l.shards[r.Layer] == nil:
+			e.Missing = append(e.Missing, fmt.Sprintf("%s (has no shard of the layer)", l.name))
+		case !l.shards[r.Layer].held:
+			e.Missing = append(e.Missing, fmt.Sprintf("%s (is still getting its shard)", l.name))
+		case !r.short.IsZero():
+			e.Have++
+		case r.owes(slot):
+			e.Missing = append(e.Missing, fmt.Sprintf("%s (no answer within %v)", l.name, waited))
+		default:
+			e.Have++
+		}
+	}
+	return e
+}
+
+// owes tells whether a slot has not done all of its part of what is missing.
+func (r *round) owes(slot int) bool {
+	for chunk := range r.layer.Chunks {
+		if !r.cover.ready[chunk] && r.cover.allowed(chunk, slot) && *r.cover.at(chunk, slot) != cellDone {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,250 @@
+package dist
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/coda-ml/coda/coded"
+)
+
+// placeGrace is how long Place waits for the slow ones after enough workers
+// have taken their shards.
+const placeGrace = 5 * time.Second
+
+// Place implements coded.Executor. It returns when every worker in a slot has
+// acknowledged its shard; or, a few seconds after enough of them have, without
+// the others, which are asked for products when they have. With too few workers
+// it waits for them until the context ends.
+func (c *Coordinator) Place(ctx context.Context, l coded.Layer, state func(slot int) ([]coded.Tensor, error)) error {
+	p, err := c.prepare(l, state)
+	if err != nil {
+		return fmt.Errorf("dist: place layer %s: %w", l.Name, err)
+	}
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return ErrClosed
+	}
+	c.install(p)
+	c.mu.Unlock()
+	if err := c.await(ctx, func() bool { have, _ := c.placed(p); return sufficient(p.code, have) }); err != nil {
+		return fmt.Errorf("dist: place layer %s: %w", l.Name, c.notPlaced(p, err))
+	}
+	grace, cancel := context.WithTimeout(ctx, placeGrace)
+	defer cancel()
+	err = c.await(grace, func() bool { _, all := c.placed(p); return all })
+	if err != nil && grace.Err() == nil || ctx.Err() != nil {
+		return fmt.Errorf("dist: place layer %s: %w", l.Name, err)
+	}
+	return nil
+}
+
+// prepare builds the code and a copy of the states of all slots.
+func (c *Coordinator) prepare(l coded.Layer, state func(slot int) ([]coded.Tensor, error)) (*placement, error) {
+	if l.Name == "" || l.Chunks < 1 {
+		return nil, fmt.Errorf("layer %q of %d chunks, want a name and at least 1", l.Name, l.Chunks)
+	}
+	code, err := coded.New(l.Code)
+	if err != nil {
+		return nil, err
+	}
+	if code.N() > c.cfg.Slots {
+		return nil, fmt.Errorf("its code has %d slots, the cluster %d", code.N(), c.cfg.Slots)
+	}
+	l.Config = slices.Clone(l.Config)
+	p := &placement{layer: l, code: code, states: make([][]coded.Tensor, code.N())}
+	for slot := range p.states {
+		tensors, err := state(slot)
+		if err != nil {
+			return nil, fmt.Errorf("state of slot %d: %w", slot, err)
+		}
+		for _, t := range tensors {
+			p.states[slot] = append(p.states[slot], coded.Tensor{Shape: slices.Clone(t.Shape), Data: slices.Clone(t.Data)})
+		}
+	}
+	return p, nil
+}
+
+// install makes a placement the one of its layer and sends the states.
+func (c *Coordinator) install(p *placement) {
+	name := p.layer.Name
+	if old := c.layers[name]; old == nil {
+		c.order = append(c.order, name)
+	} else {
+		for _, r := range slices.Clone(c.rounds) {
+			if r.place == old {
+				c.endRound(r, fmt.Errorf("dist: layer %s: step %d: %s product: the layer was placed anew", name, r.Step, r.Product))
+			}
+		}
+		c.cancelRepairs(func(r *repair) bool { return r.layer == name })
+	}
+	c.lastOp++
+	p.id, p.version, p.pos = c.lastOp, c.version, c.log.end()
+	c.applied = 0
+	c.layers[name] = p
+	for l := range c.links() {
+		l.dropLayer(name)
+	}
+	for slot := range p.code.N() {
+		if l := c.slots[slot]; l != nil {
+			c.give(l, p)
+		}
+	}
+	c.heal()
+}
+
+// give sends a worker the state that the placement keeps for its slot.
+func (c *Coordinator) give(l *link, p *placement) {
+	l.shards[p.layer.Name] = &holding{source: p.id, base: p.version, applied: p.version, next: p.pos}
+	l.cursor = min(l.cursor, p.pos)
+	l.say(&Message{
+		Header: Header{
+			Kind: KindPlace, Layer: p.layer.Name, Round: p.id, Slot: l.slot,
+			State: p.version, Place: &p.layer,
+		},
+		Tensors: p.states[l.slot],
+	})
+	p.states[l.slot] = nil
+}
+
+// placed returns the slots that hold a layer, and whether no worker is still
+// to acknowledge it.
+func (c *Coordinator) placed(p *placement) (have []int, all bool) {
+	all = true
+	for slot := range p.code.N() {
+		l := c.slots[slot]
+		if l == nil {
+			continue
+		}
+		if h := l.shards[p.layer.Name]; h != nil && h.held {
+			have = append(have, slot)
+		} else {
+			all = false
+		}
+	}
+	return have, all
+}
+
+func (c *Coordinator) notPlaced(p *placement, cause error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	have, _ := c.placed(p)
+	return fmt.Errorf("%w: %d of %d workers needed have taken it; missing: %s: %w",
+		coded.ErrTooFewResults, len(have), p.code.Threshold(), c.lacking(p, have), cause)
+}
+
+// lacking names the workers of slots that are not in have.
+func (c *Coordinator) lacking(p *placement, have []int) string {
+	names := ""
+	for slot := range p.code.N() {
+		if slices.Contains(have, slot) {
+			continue
+		}
+		if names != "" {
+			names += ", "
+		}
+		if l := c.slots[slot]; l != nil {
+			names += l.name + " (no answer)"
+		} else {
+			names += c.missing[slot]
+		}
+	}
+	return names
+}
+
+// Update implements coded.Executor. It waits, within the deadline of a round,
+// only while so many workers lag that the log would lose those that are needed.
+func (c *Coordinator) Update(ctx context.Context, u coded.Update) error {
+	if err := c.throttle(ctx); err != nil {
+		return fmt.Errorf("dist: update of step %d: %w", u.Step, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return ErrClosed
+	case u.Step <= c.applied:
+		return nil
+	}
+	c.applied = u.Step
+	c.step = max(c.step, u.Step)
+	c.version++
+	c.stats.Updates++
+	for _, p := range c.layers {
+		p.states = nil
+	}
+	c.log.add(entry{update: u, step: u.Step, version: c.version})
+	c.findStale()
+	if c.cfg.Replay != nil {
+		if err := c.replayRepairs(); err != nil {
+			return err
+		}
+	}
+	c.heal()
+	if c.cfg.Record != nil {
+		return c.cfg.Record.Flush()
+	}
+	return nil
+}
+
+// throttle waits while a sufficient set of every layer's shards would not
+// survive another update in the log.
+func (c *Coordinator) throttle(ctx context.Context) error {
+	c.mu.Lock()
+	limit := c.deadline.limit() + c.cfg.Wait
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w: workers lag %d updates behind and have not caught up within %v",
+		coded.ErrTooFewResults, c.cfg.History, limit))
+	defer cancel()
+	return c.await(ctx, func() bool {
+		for name, p := range c.layers {
+			var near []int
+			for slot, l := range c.slots {
+				if l == nil {
+					continue
+				}
+				if h := l.shards[name]; h != nil && h.applied > c.version-c.cfg.History {
+					near = append(near, slot)
+				}
+			}
+			if c.version-p.version >= c.cfg.History && !sufficient(p.code, near) && sufficient(p.code, c.alive(name)) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// alive returns the slots whose workers have or are getting a layer.
+func (c *Coordinator) alive(layer string) []int {
+	var slots []int
+	for slot, l := range c.slots {
+		if l != nil && l.shards[layer] != nil {
+			slots = append(slots, slot)
+		}
+	}
+	return slots
+}
+
+// findStale takes the shards from the workers that the log has left behind.
+func (c *Coordinator) findStale() {
+	for l := range c.links() {
+		if l.slot < 0 || l.cursor >= c.log.base || len(l.shards) == 0 {
+			l.cursor = max(l.cursor, c.log.base)
+			continue
+		}
+		l.cursor = c.log.base
+		for name := range l.shards {
+			l.dropLayer(name)
+		}
+		for _, r := range c.rounds {
+			r.cover.lose(l.slot)
+		}
+		clear(l.tasks)
+		c.abandon(l)
+		l.stale = true
+		c.report(l, StateStale, fmt.Sprintf("more than %d updates behind", c.cfg.History))
+	}
+}

@@ -1,0 +1,122 @@
+package dist
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/coda-ml/coda/coded"
+)
+
+var errBye = errors.New("goodbye")
+
+// receive handles what a worker sends until its connection ends.
+func (c *Coordinator) receive(l *link) error {
+	var m Message
+	for {
+		if err := l.conn.Recv(&m); err != nil {
+			c.recycle(m.Tensors)
+			return err
+		}
+		c.mu.Lock()
+		err := c.handle(l, &m)
+		c.mu.Unlock()
+		c.recycle(m.Tensors)
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// recycle gives the memory of tensors back; those that somebody has kept must
+// have been taken out.
+func (c *Coordinator) recycle(tensors []coded.Tensor) {
+	for i, t := range tensors {
+		c.buffers.give(t.Data)
+		tensors[i] = coded.Tensor{}
+	}
+}
+
+// handle does what a message calls for. An error breaks the protocol and ends
+// the link.
+func (c *Coordinator) handle(l *link, m *Message) error {
+	if l.gone {
+		return ErrClosed
+	}
+	switch m.Kind {
+	case KindResult:
+		return c.onResult(l, m)
+	case KindApplied:
+		return c.onApplied(l, m)
+	case KindState:
+		return c.onState(l, m)
+	case KindDonate:
+		c.onDonationFailed(l, m)
+		return nil
+	case KindPing:
+		l.say(&Message{Header: Header{Kind: KindPong}})
+		return nil
+	case KindPong:
+		return nil
+	case KindBye:
+		if m.Error != "" {
+			return errors.New(m.Error)
+		}
+		return errBye
+	}
+	return fmt.Errorf("unexpected message of kind %d", m.Kind)
+}
+
+// onResult takes a chunk. Late and cancelled ones count as wasted work.
+func (c *Coordinator) onResult(l *link, m *Message) error {
+	if m.Error != "" {
+		return errors.New(m.Error)
+	}
+	if m.Flops < 0 || m.Nanos < 0 || m.Slot != l.slot {
+		return fmt.Errorf("result of slot %d with %g flops in %d ns, want slot %d", m.Slot, m.Flops, m.Nanos, l.slot)
+	}
+	key := taskKey{m.Round, m.Chunk}
+	_, asked := l.tasks[key]
+	delete(l.tasks, key)
+	defer signal(l.wake)
+	w := work(m.Flops)
+	c.stats.Work += w
+	r := c.active(m.Round)
+	if !asked || r == nil {
+		c.stats.Wasted += w
+		return nil
+	}
+	if len(m.Tensors) != 1 {
+		return fmt.Errorf("result with %d tensors, want 1", len(m.Tensors))
+	}
+	useful, ready := r.cover.finish(l.slot, m.Chunk)
+	if !useful {
+		c.stats.Wasted += w
+		return nil
+	}
+	r.results[m.Chunk][l.slot] = c.buffers.adopt(m.Tensors[0])
+	m.Tensors[0] = coded.Tensor{}
+	r.spent = append(r.spent, spent{m.Chunk, l.slot, w, m.Nanos})
+	if ready {
+		c.endChunk(r, m.Chunk)
+	}
+	return nil
+}
+
+// onApplied notes the version of a shard.
+func (c *Coordinator) onApplied(l *link, m *Message) error {
+	h := l.shards[m.Layer]
+	if h == nil || m.Round != h.source {
+		return nil // of a shard that has been replaced
+	}
+	if m.State < h.applied || m.State > c.version {
+		return fmt.Errorf("layer %s: shard at update %d, want %d to %d", m.Layer, m.State, h.applied, c.version)
+	}
+	h.applied = m.State
+	if !h.held {
+		h.held = true
+		c.repaired(l, m.Layer)
+	}
+	c.broadcast()
+	c.wakeAll()
+	return nil
+}

@@ -1,0 +1,202 @@
+package dist
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/coda-ml/coda/coded"
+)
+
+// A record of a run lists every choice that the bits of its results depend on,
+// so that a run of the same program with the same seed can make them again. It
+// is one JSON object a line; the first says what it is:
+//
+//	{"record":"coda","version":1}
+//	{"round":17,"layer":"fc1","product":1,"step":3,"sets":[[0,1,2,5]]}
+//	{"fetch":1,"layer":"fc1","sets":[[0,1,2,3]]}
+//	{"repair":3,"layer":"fc1","slot":4,"update":150,"donors":[0,1,2,3,5],"weights":[..]}
+//
+// Rounds and fetches are numbered from 1 as they were started. sets has for
+// each chunk the slots that it was decoded from, in order, or one set when all
+// chunks have the same. A repair was made from the donors' shards after the
+// update of that number, with weights[i] for donors[i].
+type recordLine struct {
+	Record  string        `json:"record,omitempty"`
+	Version int           `json:"version,omitempty"`
+	Round   uint64        `json:"round,omitempty"`
+	Fetch   int           `json:"fetch,omitempty"`
+	Repair  int           `json:"repair,omitempty"`
+	Layer   string        `json:"layer,omitempty"`
+	Product coded.Product `json:"product,omitempty"`
+	Step    int           `json:"step,omitempty"`
+	Sets    [][]int       `json:"sets,omitempty"`
+	Slot    int           `json:"slot,omitempty"`
+	Update  int           `json:"update,omitempty"`
+	Donors  []int         `json:"donors,omitempty"`
+	Weights []float64     `json:"weights,omitempty"`
+}
+
+const (
+	recordMagic   = "coda"
+	recordVersion = 1
+	maxRecordLine = 1 << 20
+)
+
+// Recorder writes the record of a run. A coordinator uses it under its lock;
+// Flush is called with every update and by Close.
+type Recorder struct {
+	w       *bufio.Writer
+	err     error
+	repairs int
+}
+
+// NewRecorder returns a recorder that writes to w, which it does not close.
+func NewRecorder(w io.Writer) *Recorder {
+	r := &Recorder{w: bufio.NewWriter(w)}
+	r.write(recordLine{Record: recordMagic, Version: recordVersion})
+	return r
+}
+
+func (r *Recorder) write(l recordLine) {
+	if r.err != nil {
+		return
+	}
+	b, err := json.Marshal(l)
+	if err == nil {
+		_, err = r.w.Write(append(b, '\n'))
+	}
+	r.err = err
+}
+
+func (r *Recorder) round(id uint64, layer string, p coded.Product, step int, sets [][]int) {
+	if same(sets) {
+		sets = sets[:1]
+	}
+	r.write(recordLine{Round: id, Layer: layer, Product: p, Step: step, Sets: sets})
+}
+
+func same(sets [][]int) bool {
+	for _, s := range sets {
+		if !slices.Equal(s, sets[0]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *Recorder) fetch(count int, layer string, set []int) {
+	r.write(recordLine{Fetch: count, Layer: layer, Sets: [][]int{set}})
+}
+
+func (r *Recorder) repair(rep *repair) {
+	r.repairs++
+	r.write(recordLine{
+		Repair: r.repairs, Layer: rep.layer, Slot: rep.slot, Update: rep.version,
+		Donors: rep.donors, Weights: rep.weights,
+	})
+}
+
+// Flush writes out what is buffered and returns the first error so far.
+func (r *Recorder) Flush() error {
+	if r.err == nil {
+		r.err = r.w.Flush()
+	}
+	if r.err != nil {
+		return fmt.Errorf("dist: record: %w", r.err)
+	}
+	return nil
+}
+
+// Replay holds the choices of a recorded run.
+type Replay struct {
+	rounds  map[uint64]recordLine
+	last    uint64
+	fetches map[int]recordLine
+	mends   map[int][]recordLine // by update, in order
+}
+
+// ReadReplay reads what a Recorder wrote. Its errors name the line.
+func ReadReplay(r io.Reader) (*Replay, error) {
+	p := &Replay{rounds: map[uint64]recordLine{}, fetches: map[int]recordLine{}, mends: map[int][]recordLine{}}
+	s := bufio.NewScanner(r)
+	s.Buffer(nil, maxRecordLine)
+	n := 0
+	for s.Scan() {
+		n++
+		if err := p.line(n, s.Bytes()); err != nil {
+			return nil, fmt.Errorf("dist: replay: line %d: %w", n, err)
+		}
+	}
+	if err := s.Err(); err != nil {
+		return nil, fmt.Errorf("dist: replay: line %d: %w", n+1, err)
+	}
+	if n == 0 {
+		return nil, fmt.Errorf("dist: replay: the record is empty")
+	}
+	return p, nil
+}
+
+func (p *Replay) line(n int, b []byte) error {
+	var l recordLine
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&l); err != nil {
+		return err
+	}
+	if n == 1 {
+		if l.Record != recordMagic || l.Version != recordVersion {
+			return fmt.Errorf("record %q of version %d, want %q of version %d", l.Record, l.Version, recordMagic, recordVersion)
+		}
+		return nil
+	}
+	for _, set := range append(l.Sets, l.Donors, []int{l.Slot}) {
+		if !inRange(set, coded.MaxTasks) {
+			return fmt.Errorf("slots %v, want 0 to %d", set, coded.MaxTasks-1)
+		}
+	}
+	switch {
+	case l.Round > 0 && len(l.Sets) > 0:
+		p.rounds[l.Round] = l
+		p.last = max(p.last, l.Round)
+	case l.Fetch > 0 && len(l.Sets) == 1:
+		p.fetches[l.Fetch] = l
+	case l.Repair > 0 && len(l.Donors) > 0 && len(l.Donors) == len(l.Weights):
+		p.mends[l.Update] = append(p.mends[l.Update], l)
+	default:
+		return fmt.Errorf("neither a round with sets, a fetch with a set, nor a repair with donors and weights")
+	}
+	return nil
+}
+
+// round returns the sets of a round. Nil is for one that the recorded run gave
+// up before it ended.
+func (p *Replay) round(id uint64, layer string, product coded.Product, step int) ([][]int, error) {
+	l, ok := p.rounds[id]
+	switch {
+	case !ok && id > p.last:
+		return nil, fmt.Errorf("dist: replay: the record ends before round %d, the %s product of layer %s at step %d", id, product, layer, step)
+	case !ok:
+		return nil, nil
+	case l.Layer != layer || l.Product != product || l.Step != step:
+		return nil, fmt.Errorf("dist: replay: round %d is the %s product of layer %s at step %d, but was recorded as the %s product of layer %s at step %d",
+			id, product, layer, step, l.Product, l.Layer, l.Step)
+	}
+	return l.Sets, nil
+}
+
+func (p *Replay) fetch(count int, layer string) ([]int, error) {
+	l, ok := p.fetches[count]
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("dist: replay: the record has no fetch number %d, of layer %s", count, layer)
+	case l.Layer != layer:
+		return nil, fmt.Errorf("dist: replay: fetch %d is of layer %s, but was recorded as of layer %s", count, layer, l.Layer)
+	}
+	return l.Sets[0], nil
+}
+
+func (p *Replay) repairs(update int) []recordLine { return p.mends[update] }

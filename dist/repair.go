@@ -1,0 +1,193 @@
+package dist
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/coda-ml/coda/coded"
+)
+
+// repair rebuilds a slot's shard of a layer from those of other slots: at one
+// version, donors send their states straight to the target, which adds them up
+// with the weights of the combination, and then applies what the log has after
+// that version. Donors and weights minimise the amplification of rounding.
+type repair struct {
+	id      uint64
+	layer   string
+	place   *placement
+	target  *link
+	slot    int
+	donors  []int
+	givers  []*link
+	weights []float64
+	version int
+	timer   *time.Timer
+}
+
+// repairPause is how long a worker is left alone after a repair of it failed.
+const repairPause = time.Second
+
+// mend gives every worker in a slot the shards that it lacks: from the
+// placement if nothing has been updated since, else by repair.
+func (c *Coordinator) mend() {
+	for slot, l := range c.slots {
+		if l == nil {
+			continue
+		}
+		whole := true
+		for _, name := range c.order {
+			p := c.layers[name]
+			if slot >= p.code.N() {
+				continue
+			}
+			switch h := l.shards[name]; {
+			case h != nil:
+				whole = whole && h.held
+			case p.states != nil && p.states[slot] != nil:
+				c.give(l, p)
+				whole = false
+			default:
+				c.tryRepair(l, p)
+				whole = false
+			}
+		}
+		if whole && l.stale {
+			l.stale = false
+			c.report(l, StateRepaired, "")
+		}
+	}
+}
+
+// tryRepair begins a repair if there are donors, and not too many repairs are
+// under way. A worker that does not even take what it was sent is not repaired.
+func (c *Coordinator) tryRepair(l *link, p *placement) {
+	if len(c.repairs) >= c.cfg.Repairs || l.addr == "" || time.Now().Before(l.restUntil) {
+		return
+	}
+	if !l.sending.IsZero() && time.Since(l.sending) > repairPause {
+		return
+	}
+	donors := slices.DeleteFunc(c.fresh(p.layer.Name, c.version), func(s int) bool { return s == l.slot || s >= p.code.N() })
+	donors, weights, _, err := p.code.Repair(l.slot, donors)
+	if err != nil {
+		return // too few donors: tried again when there are more
+	}
+	c.startRepair(l, p, donors, weights)
+}
+
+// startRepair orders a repair at the current version.
+func (c *Coordinator) startRepair(l *link, p *placement, donors []int, weights []float64) {
+	c.lastOp++
+	name := p.layer.Name
+	pos := max(c.log.newest(), p.pos)
+	r := &repair{
+		id: c.lastOp, layer: name, place: p, target: l, slot: l.slot,
+		donors: donors, weights: weights, version: c.version,
+	}
+	l.dropLayer(name)
+	l.shards[name] = &holding{source: r.id, base: r.version, applied: r.version, next: pos}
+	l.cursor = min(l.cursor, pos)
+	l.order(pos, &Message{Header: Header{
+		Kind: KindReceive, Layer: name, Round: r.id, Slot: l.slot, State: r.version, Slots: donors, Place: &p.layer,
+	}})
+	for i, slot := range donors {
+		giver := c.slots[slot]
+		r.givers = append(r.givers, giver)
+		giver.order(pos, &Message{Header: Header{
+			Kind: KindDonate, Layer: name, Round: r.id, Slot: slot, State: r.version, Weight: weights[i], Addr: l.addr,
+		}})
+	}
+	c.repairs[r.id] = r
+	r.timer = time.AfterFunc(c.cfg.RepairDeadline, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.failRepair(r)
+	})
+}
+
+// failRepair ends a repair without success and lets another one begin.
+func (c *Coordinator) failRepair(r *repair) {
+	if c.repairs[r.id] != r {
+		return
+	}
+	c.cancelRepairs(func(o *repair) bool { return o == r })
+	l := r.target
+	if l.gone || c.closed {
+		return
+	}
+	l.restUntil = time.Now().Add(repairPause)
+	if l.rest != nil {
+		l.rest.Stop()
+	}
+	l.rest = time.AfterFunc(repairPause, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !l.gone {
+			c.heal()
+		}
+	})
+	c.heal()
+}
+
+// cancelRepairs forgets repairs; their targets are without a shard then.
+func (c *Coordinator) cancelRepairs(which func(*repair) bool) {
+	for id, r := range c.repairs {
+		if !which(r) {
+			continue
+		}
+		delete(c.repairs, id)
+		r.timer.Stop()
+		if h := r.target.shards[r.layer]; h != nil && h.source == id {
+			r.target.dropLayer(r.layer)
+		}
+	}
+}
+
+// abandon ends what a worker that is lost took part in.
+func (c *Coordinator) abandon(l *link) {
+	c.cancelRepairs(func(r *repair) bool { return r.target == l || slices.Contains(r.givers, l) })
+	if l.gone && l.rest != nil {
+		l.rest.Stop()
+	}
+}
+
+// repaired notes that a worker has acknowledged a shard.
+func (c *Coordinator) repaired(l *link, layer string) {
+	for id, r := range c.repairs {
+		if r.target == l && r.layer == layer {
+			delete(c.repairs, id)
+			r.timer.Stop()
+			c.stats.Repairs++
+			if c.cfg.Record != nil {
+				c.cfg.Record.repair(r)
+			}
+		}
+	}
+	c.heal()
+}
+
+// onDonationFailed begins a repair anew when a donor could not give.
+func (c *Coordinator) onDonationFailed(l *link, m *Message) {
+	if r := c.repairs[m.Round]; r != nil && slices.Contains(r.givers, l) {
+		c.failRepair(r)
+	}
+}
+
+// replayRepairs performs the repairs that a recorded run made at this version.
+func (c *Coordinator) replayRepairs() error {
+	for _, rec := range c.cfg.Replay.repairs(c.version) {
+		p := c.layers[rec.Layer]
+		if p == nil || rec.Slot >= p.code.N() || !inRange(rec.Donors, p.code.N()) {
+			return fmt.Errorf("dist: replay: repair of slot %d of layer %q at update %d: there is no such slot", rec.Slot, rec.Layer, c.version)
+		}
+		for _, slot := range append([]int{rec.Slot}, rec.Donors...) {
+			if c.slots[slot] == nil {
+				return fmt.Errorf("dist: replay: repair of slot %d of layer %q at update %d: %w: %s",
+					rec.Slot, rec.Layer, c.version, coded.ErrTooFewResults, c.missing[slot])
+			}
+		}
+		c.startRepair(c.slots[rec.Slot], p, rec.Donors, rec.Weights)
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package dist
+
+import (
+	"slices"
+	"time"
+
+	"github.com/coda-ml/coda/coded"
+)
+
+// Stats are totals of a coordinator. Bytes are those of frames.
+type Stats struct {
+	Rounds   int     // that ended well
+	Updates  int     // handed over
+	Repairs  int     // completed
+	Work     float64 // spent on chunks of products: flops where shards can tell, else chunks
+	Wasted   float64 // of it, what no decoding used
+	BytesIn  int64
+	BytesOut int64
+}
+
+// WastedFraction is the fraction of the work that no decoding used.
+func (s Stats) WastedFraction() float64 {
+	if s.Work == 0 {
+		return 0
+	}
+	return s.Wasted / s.Work
+}
+
+// RoundStats describe a round that ended well.
+type RoundStats struct {
+	Layer    string
+	Product  coded.Product
+	Step     int
+	Took     time.Duration // from Start until every chunk could be decoded
+	Compute  time.Duration // computing time of the busiest worker on the chunks that were used
+	Answered []int         // slots whose results were used, in order
+	Sets     [][]int       // by chunk: the slots that it is decoded from
+}
+
+// Stats returns the totals so far.
+func (c *Coordinator) Stats() Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.stats
+	for l := range c.links() {
+		s.BytesIn += l.conn.BytesIn()
+		s.BytesOut += l.conn.BytesOut()
+	}
+	return s
+}
+
+// spent is the work on a chunk by a slot.
+type spent struct {
+	chunk, slot int
+	work        float64
+	nanos       int64
+}
+
+// work measures a chunk: a shard that cannot tell its flops counts chunks.
+func work(flops float64) float64 {
+	if flops > 0 {
+		return flops
+	}
+	return 1
+}
+
+// settle counts what of a round's work was used.
+func (c *Coordinator) settle(r *round) {
+	c.stats.Rounds++
+	for _, s := range r.spent {
+		if slices.Contains(r.sets[s.chunk], s.slot) {
+			r.nanos[s.slot] += s.nanos
+		} else {
+			c.stats.Wasted += s.work
+		}
+	}
+}
+
+// announce calls OnRound, once.
+func (c *Coordinator) announce(r *round) {
+	if c.cfg.OnRound == nil || r.announced {
+		return
+	}
+	r.announced = true
+	s := RoundStats{Layer: r.Layer, Product: r.Product, Step: r.Step, Took: r.took, Sets: r.sets}
+	s.Compute = time.Duration(slices.Max(r.nanos))
+	for slot := range r.nanos {
+		if slices.ContainsFunc(r.sets, func(set []int) bool { return slices.Contains(set, slot) }) {
+			s.Answered = append(s.Answered, slot)
+		}
+	}
+	c.cfg.OnRound(s)
+}
