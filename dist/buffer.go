@@ -65,6 +65,7 @@ type counted struct {
 	tensor coded.Tensor
 	refs   atomic.Int32
 	pool   *bufferPool
+	freed  func(bytes int) // called with the last release, if not nil
 }
 
 func (c *counted) retain() *counted {
@@ -78,6 +79,9 @@ func (c *counted) release() {
 	}
 	switch n := c.refs.Add(-1); {
 	case n == 0:
+		if c.freed != nil {
+			c.freed(4 * len(c.tensor.Data))
+		}
 		c.pool.give(c.tensor.Data)
 		c.tensor = coded.Tensor{}
 	case n < 0:

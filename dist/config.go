@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/coda-ml/coda/coded"
@@ -61,6 +62,9 @@ type CoordinatorConfig struct {
 	OnLow   func(Low)
 	// OnRound hears of every round that ended well, from Pending.Wait.
 	OnRound func(RoundStats)
+
+	// Log hears of connections that could not be made. Nil: slog.Default.
+	Log *slog.Logger
 }
 
 // Selection chooses, for a round, the slots that compute and decode each
@@ -126,6 +130,10 @@ func (c CoordinatorConfig) withDefaults() (CoordinatorConfig, error) {
 	if c.Name == "" {
 		c.Name = "coordinator"
 	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	c.Log = c.Log.With("component", "coordinator", "run", c.Run)
 	if len(problems) > 0 {
 		return c, fmt.Errorf("dist: coordinator: %w", errors.Join(problems...))
 	}

@@ -14,11 +14,8 @@ import (
 // helloTimeout bounds the exchange of Hellos on a new connection.
 const helloTimeout = 10 * time.Second
 
-// Bounds of what a Hello may say.
-const (
-	maxName = 255
-	maxHeld = 1024
-)
+// maxHeld bounds the shards that a Hello lists.
+const maxHeld = 1024
 
 // ErrRefused is the kind of error of a worker that does not want to serve.
 var ErrRefused = errors.New("refused")
@@ -183,11 +180,11 @@ func (c *Coordinator) sit(l *link, slot int) {
 func (c *Coordinator) adopt(l *link, held []Held) {
 	for _, h := range held {
 		p := c.layers[h.Layer]
-		if p == nil || h.Slot != l.slot || h.Place != p.id || h.State < p.version || h.State > c.version {
+		if p == nil || h.Slot != l.slot || h.Placed != p.id || h.State < p.version || h.State > c.version {
 			continue
 		}
 		if pos, ok := c.log.after(h.State); ok {
-			l.shards[h.Layer] = &holding{held: true, source: h.Place, base: h.State, applied: h.State, next: pos}
+			l.shards[h.Layer] = &holding{held: true, source: h.Source, base: h.State, applied: h.State, next: pos}
 			l.cursor = min(l.cursor, pos)
 		}
 	}

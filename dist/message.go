@@ -38,10 +38,11 @@ const (
 
 // Held says that a worker holds a shard, in its Hello.
 type Held struct {
-	Layer string `msgpack:"l"`
-	Slot  int    `msgpack:"s"`
-	State int    `msgpack:"n"` // updates that the shard has applied
-	Place uint64 `msgpack:"p"` // the placement that it belongs to
+	Layer  string `msgpack:"l"`
+	Slot   int    `msgpack:"s"`
+	State  int    `msgpack:"n"` // updates that the shard has applied
+	Placed uint64 `msgpack:"p"` // the placement that it belongs to
+	Source uint64 `msgpack:"j"` // the placement or the repair that it came by
 }
 
 // Header is the part of a message that goes through msgpack. Which fields
@@ -65,6 +66,7 @@ type Header struct {
 	Slots   []int         `msgpack:"d,omitempty"` // the donors (Receive); the chunks (Cancel)
 	Error   string        `msgpack:"e,omitempty"`
 	Place   *coded.Layer  `msgpack:"y,omitempty"`
+	Placed  uint64        `msgpack:"b,omitempty"` // the placement of the layer (Place, Receive)
 	Update  *coded.Update `msgpack:"u,omitempty"`
 	Held    []Held        `msgpack:"i,omitempty"` // shards that the worker still holds (Hello)
 	Flops   float64       `msgpack:"g,omitempty"` // what the chunk cost, if the shard can tell (Result)

@@ -102,7 +102,7 @@ func (c *Coordinator) give(l *link, p *placement) {
 	l.say(&Message{
 		Header: Header{
 			Kind: KindPlace, Layer: p.layer.Name, Round: p.id, Slot: l.slot,
-			State: p.version, Place: &p.layer,
+			State: p.version, Place: &p.layer, Placed: p.id,
 		},
 		Tensors: p.states[l.slot],
 	})

@@ -89,7 +89,7 @@ func (c *Coordinator) startRepair(l *link, p *placement, donors []int, weights [
 	l.shards[name] = &holding{source: r.id, base: r.version, applied: r.version, next: pos}
 	l.cursor = min(l.cursor, pos)
 	l.order(pos, &Message{Header: Header{
-		Kind: KindReceive, Layer: name, Round: r.id, Slot: l.slot, State: r.version, Slots: donors, Place: &p.layer,
+		Kind: KindReceive, Layer: name, Round: r.id, Slot: l.slot, State: r.version, Slots: donors, Place: &p.layer, Placed: p.id,
 	}})
 	for i, slot := range donors {
 		giver := c.slots[slot]

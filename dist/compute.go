@@ -1,0 +1,247 @@
+package dist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/coda-ml/coda/coded"
+)
+
+// What a shard may tell of its cost, in floating-point operations, for an
+// operand of so many rows: of a whole product, and of Accumulate.
+type (
+	flopsTeller interface {
+		Flops(p coded.Product, rows int) float64
+	}
+	updateFlopsTeller interface{ UpdateFlops(rows int) float64 }
+)
+
+// compute does tasks and operations until the session or ctx ends.
+func (s *session) compute(ctx context.Context) {
+	for ctx.Err() == nil && s.ctx.Err() == nil {
+		t, h, op, operand := s.pick()
+		var err error
+		switch {
+		case t != nil:
+			s.multiply(ctx, t, h, operand)
+			operand.release()
+		case op != nil:
+			err = s.operate(ctx, h, op)
+		default:
+			select {
+			case <-s.wake:
+			case <-ctx.Done():
+			case <-s.ctx.Done():
+			}
+		}
+		if err != nil {
+			s.fail(h, op, err)
+		}
+	}
+}
+
+// pick chooses what to do next. Products that can be computed now come first,
+// since the coordinator waits for them; then the operations of the shard that
+// the oldest waiting product needs; then the oldest operation.
+func (s *session) pick() (*task, *heldShard, *operation, *counted) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var best *heldShard
+	for i, t := range s.tasks {
+		h := s.shards[t.Layer]
+		if h == nil {
+			continue
+		}
+		if h.serves(t.State) {
+			s.tasks = slices.Delete(s.tasks, i, i+1)
+			s.running = t
+			return t, h, nil, s.rounds[t.Round].retain()
+		}
+		if best == nil && h.ready() {
+			best = h
+		}
+	}
+	if best == nil {
+		for _, h := range s.shards {
+			if h.ready() && (best == nil || h.ops[0].at < best.ops[0].at) {
+				best = h
+			}
+		}
+	}
+	if best == nil {
+		return nil, nil, nil, nil
+	}
+	op := best.ops[0]
+	best.ops = best.ops[1:]
+	return nil, best, op, nil
+}
+
+// multiply computes a chunk and sends it.
+func (s *session) multiply(ctx context.Context, t *task, h *heldShard, x *counted) {
+	begin := time.Now()
+	var result *counted
+	flops := 0.0
+	err := guard(func() error {
+		if f, ok := h.shard.(flopsTeller); ok {
+			flops = f.Flops(t.Product, rowsOf(x.tensor)) / float64(h.layer.Chunks)
+		}
+		y, err := h.shard.Multiply(t.Product, x.tensor, t.Chunk)
+		if err == nil {
+			result = s.w.buffers.copyOf(y)
+		}
+		return err
+	})
+	if err == nil {
+		s.dawdle(ctx, begin, flops, s.slowness(t))
+	}
+	m := &Message{Header: Header{
+		Kind: KindResult, Layer: t.Layer, Round: t.Round, Product: t.Product, Slot: t.Slot, Chunk: t.Chunk, Step: t.Step,
+		Flops: flops, Nanos: int64(time.Since(begin)),
+	}}
+	s.mu.Lock()
+	s.running = nil
+	cancelled := t.cancelled
+	s.mu.Unlock()
+	switch {
+	case err != nil:
+		m.Error = fmt.Sprintf("layer %s: step %d: %s product, chunk %d: %v", t.Layer, t.Step, t.Product, t.Chunk, err)
+	case !cancelled:
+		m.Tensors = []coded.Tensor{result.tensor}
+	}
+	s.send(m, result.release)
+}
+
+func rowsOf(t coded.Tensor) int {
+	if len(t.Shape) == 0 {
+		return 0
+	}
+	return t.Shape[0]
+}
+
+func (s *session) slowness(t *task) float64 {
+	if s.w.cfg.Slow == nil {
+		return 1
+	}
+	return s.w.cfg.Slow(TaskInfo{Layer: t.Layer, Product: t.Product, Round: t.Round, Step: t.Step, Slot: t.Slot, Chunk: t.Chunk})
+}
+
+// dawdle waits until a device of the configured pace, slowed by a factor, would
+// have done so many flops since begin.
+func (s *session) dawdle(ctx context.Context, begin time.Time, flops, factor float64) {
+	took := time.Since(begin)
+	if s.w.cfg.Pace > 0 && flops > 0 {
+		took = max(took, time.Duration(flops/s.w.cfg.Pace)) // flops per GFLOP/s are nanoseconds
+	}
+	rest := time.Until(begin.Add(time.Duration(float64(took) * max(factor, 1))))
+	if rest <= 0 {
+		return
+	}
+	timer := time.NewTimer(rest)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-s.ctx.Done():
+	}
+}
+
+// operate does an operation of a shard.
+func (s *session) operate(ctx context.Context, h *heldShard, op *operation) error {
+	defer op.x.release()
+	defer op.dy.release()
+	switch op.kind {
+	case opPlace:
+		return s.setState(h, op.state)
+	case opReceive:
+		state, err := op.inbox.sum()
+		if err != nil {
+			return err
+		}
+		h.source, h.placed = op.header.Round, op.header.Placed
+		return s.setState(h, state)
+	case opAccumulate:
+		begin := time.Now()
+		flops := 0.0
+		err := guard(func() error {
+			if f, ok := h.shard.(updateFlopsTeller); ok {
+				flops = f.UpdateFlops(rowsOf(op.x.tensor))
+			}
+			return h.shard.Accumulate(op.x.tensor, op.dy.tensor)
+		})
+		s.dawdle(ctx, begin, flops, 1)
+		return err
+	case opUpdate:
+		if err := guard(func() error { return h.shard.Apply(op.update) }); err != nil {
+			return err
+		}
+		s.advance(h, h.version+1)
+		return nil
+	case opDonate, opFetch:
+		return s.give(h, op.header)
+	}
+	return fmt.Errorf("unknown operation %d", op.kind)
+}
+
+// setState builds the shard anew, so that nothing is pending, from a state.
+func (s *session) setState(h *heldShard, state []coded.Tensor) error {
+	err := guard(func() error {
+		shard, err := h.factory(h.layer, h.slot)
+		if err != nil {
+			return err
+		}
+		if err := shard.SetState(state); err != nil {
+			return err
+		}
+		h.shard = shard
+		return nil
+	})
+	for _, t := range state {
+		s.w.buffers.give(t.Data)
+	}
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	version := h.tail
+	h.states--
+	for _, op := range h.ops {
+		if op.kind == opUpdate {
+			version--
+		}
+	}
+	s.mu.Unlock()
+	s.advance(h, version)
+	return nil
+}
+
+// advance notes a shard's new version and tells the coordinator.
+func (s *session) advance(h *heldShard, version int) {
+	s.mu.Lock()
+	h.version = version
+	m := &Message{Header: Header{Kind: KindApplied, Layer: h.layer.Name, Slot: h.slot, Round: h.source, State: version}}
+	s.mu.Unlock()
+	s.send(m, nil)
+}
+
+// fail ends the session after an operation that leaves a shard in an unknown
+// state: the coordinator will repair it.
+func (s *session) fail(h *heldShard, op *operation, err error) {
+	s.mu.Lock()
+	h.version, h.shard = -1, nil
+	name := h.layer.Name
+	s.mu.Unlock()
+	err = fmt.Errorf("layer %s: %s: %w", name, op.kind, err)
+	written := make(chan struct{})
+	s.send(&Message{Header: Header{Kind: KindBye, Error: err.Error()}}, func() { close(written) })
+	<-written
+	s.stop(errors.Join(errShardFailed, err))
+}
+
+var errShardFailed = errors.New("a shard failed")
+
+func (k opKind) String() string {
+	return [...]string{"place", "repair", "gradient", "update", "donation", "fetch"}[k]
+}

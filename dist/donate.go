@@ -1,0 +1,207 @@
+package dist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/coda-ml/coda/coded"
+)
+
+// donationTimeout bounds the sending of a donation, and the wait of one that
+// has come before the repair was announced.
+const donationTimeout = 30 * time.Second
+
+// inbox gathers the donations of a repair. It is guarded by session.mu.
+type inbox struct {
+	round  uint64
+	layer  string
+	donors []int // in order
+	got    map[int]donation
+}
+
+type donation struct {
+	weight float64
+	state  []coded.Tensor
+}
+
+func (b *inbox) full() bool { return len(b.got) == len(b.donors) }
+
+// sum adds the donations up in the order of slots, in float64.
+func (b *inbox) sum() ([]coded.Tensor, error) {
+	first := b.got[b.donors[0]].state
+	sums := make([]coded.Tensor, len(first))
+	for i, t := range first {
+		acc := make([]float64, len(t.Data))
+		for _, slot := range b.donors {
+			d := b.got[slot]
+			if len(d.state) != len(first) || !slices.Equal(d.state[i].Shape, t.Shape) {
+				return nil, fmt.Errorf("donation of slot %d has %d tensors, or tensor %d not of shape %v, unlike that of slot %d",
+					slot, len(d.state), i, t.Shape, b.donors[0])
+			}
+			for j, v := range d.state[i].Data {
+				acc[j] += d.weight * float64(v)
+			}
+		}
+		sums[i] = coded.NewTensor(t.Shape...)
+		for j, v := range acc {
+			sums[i].Data[j] = float32(v)
+		}
+	}
+	return sums, nil
+}
+
+// onReceive announces a repair. If nothing is missing between the shard's
+// queue and the repair's version, it takes its turn in the queue; else the shard
+// begins anew.
+func (s *session) onReceive(m *Message) error {
+	h := s.shards[m.Layer]
+	if len(m.Slots) == 0 || len(m.Slots) > coded.MaxTasks {
+		return fmt.Errorf("layer %q: repair with %d donors", m.Layer, len(m.Slots))
+	}
+	if h == nil || h.tail != m.State || h.placed != m.Placed || h.waiting() {
+		fresh, err := s.newShard(m)
+		if err != nil {
+			return err
+		}
+		h = fresh
+		s.replaceShard(h)
+	}
+	donors := slices.Clone(m.Slots)
+	slices.Sort(donors)
+	box := &inbox{round: m.Round, layer: m.Layer, donors: slices.Compact(donors), got: map[int]donation{}}
+	for id, other := range s.inboxes {
+		if other.layer == m.Layer {
+			delete(s.inboxes, id) // given up by the coordinator
+		}
+	}
+	s.inboxes[m.Round] = box
+	h.add(&operation{kind: opReceive, at: s.arrivals, inbox: box, header: m.Header})
+	close(s.changed)
+	s.changed = make(chan struct{})
+	return nil
+}
+
+// waiting tells whether the shard waits for a repair already.
+func (h *heldShard) waiting() bool {
+	return slices.ContainsFunc(h.ops, func(op *operation) bool { return op.kind == opReceive })
+}
+
+// takeDonation reads a peer's donation and puts it into its inbox.
+func (w *Worker) takeDonation(ctx context.Context, conn *Conn, run string) error {
+	var m Message
+	if err := conn.Recv(&m); err != nil {
+		return err
+	}
+	if m.Kind != KindDonation || len(m.Tensors) == 0 {
+		return fmt.Errorf("message of kind %d with %d tensors from a peer, want a donation", m.Kind, len(m.Tensors))
+	}
+	s := w.current(run)
+	if s == nil {
+		return fmt.Errorf("donation for run %q, which is not served here", run)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, donationTimeout, errors.New("no such repair was announced in time"))
+	defer cancel()
+	for {
+		s.mu.Lock()
+		box, changed := s.inboxes[m.Round], s.changed
+		if box != nil {
+			err := box.put(&m)
+			s.mu.Unlock()
+			signal(s.wake)
+			if err != nil {
+				return err
+			}
+			return conn.Send(ctx, &Message{Header: Header{Kind: KindApplied, Round: m.Round}})
+		}
+		s.mu.Unlock()
+		select {
+		case <-changed:
+		case <-s.ctx.Done():
+			return context.Cause(s.ctx)
+		case <-ctx.Done():
+			return fmt.Errorf("donation of slot %d for repair %d: %w", m.Slot, m.Round, context.Cause(ctx))
+		}
+	}
+}
+
+func (b *inbox) put(m *Message) error {
+	if m.Layer != b.layer || !slices.Contains(b.donors, m.Slot) {
+		return fmt.Errorf("donation of slot %d of layer %q for repair %d, want layer %q and slots %v", m.Slot, m.Layer, m.Round, b.layer, b.donors)
+	}
+	if _, twice := b.got[m.Slot]; twice {
+		return fmt.Errorf("donation of slot %d for repair %d came twice", m.Slot, m.Round)
+	}
+	b.got[m.Slot] = donation{m.Weight, slices.Clone(m.Tensors)}
+	return nil
+}
+
+// give sends the state of a shard to the coordinator or to a peer. It is copied
+// first, so that the computing goes on meanwhile.
+func (s *session) give(h *heldShard, asked Header) error {
+	if h.shard == nil || h.version != asked.State {
+		s.cannotGive(asked, fmt.Sprintf("shard is at update %d, not %d", h.version, asked.State))
+		return nil
+	}
+	var copies []*counted
+	m := &Message{Header: Header{Layer: asked.Layer, Round: asked.Round, Slot: h.slot, State: h.version}}
+	err := guard(func() error {
+		for _, t := range h.shard.State() {
+			c := s.w.buffers.copyOf(t)
+			copies = append(copies, c)
+			m.Tensors = append(m.Tensors, c.tensor)
+		}
+		return nil
+	})
+	release := func() {
+		for _, c := range copies {
+			c.release()
+		}
+	}
+	if err != nil {
+		release()
+		return err
+	}
+	if asked.Kind == KindFetch {
+		m.Kind = KindState
+		s.send(m, release)
+		return nil
+	}
+	m.Kind, m.Weight, m.From = KindDonation, asked.Weight, s.w.cfg.Name
+	s.wg.Go(func() {
+		defer release()
+		if err := s.donate(asked.Addr, m); err != nil {
+			s.cannotGive(asked, err.Error())
+		}
+	})
+	return nil
+}
+
+// donate takes a donation to a peer and waits until the peer has it.
+func (s *session) donate(addr string, m *Message) error {
+	if s.w.cfg.Dial == nil {
+		return errors.New("this worker cannot reach its peers")
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, donationTimeout)
+	defer cancel()
+	conn, err := s.w.cfg.Dial(ctx, addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	hello := &Message{Header: Header{Kind: KindHello, Run: s.run, From: s.w.cfg.Name, Role: RoleWorker}}
+	if err := conn.Send(ctx, hello); err != nil {
+		return err
+	}
+	if err := conn.Send(ctx, m); err != nil {
+		return err
+	}
+	var reply Message
+	if err := conn.Recv(&reply); err != nil {
+		return fmt.Errorf("donation to %s was not taken: %w", addr, err)
+	}
+	return nil
+}

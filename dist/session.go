@@ -1,0 +1,357 @@
+package dist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coda-ml/coda/coded"
+)
+
+// session is a worker's service to one connection of a coordinator. A reader
+// sorts what arrives into queues, one goroutine computes, one writes. So a
+// cancellation is seen between two chunks, and a slow network does not stop the
+// computing until the out queue is full.
+type session struct {
+	w    *Worker
+	conn *Conn
+	run  string
+
+	ctx    context.Context // ends with the session
+	cancel context.CancelCauseFunc
+	done   chan struct{}  // closed by Worker.serve when all is over
+	wg     sync.WaitGroup // reader, computer, writer, donations under way
+	out    chan outgoing  // capacity outQueue; never closed
+	wake   chan struct{}  // capacity 1: the computer looks again
+	queued atomic.Int64   // bytes of the operands that wait
+
+	mu       sync.Mutex
+	arrivals uint64 // orders the operations of all shards
+	shards   map[string]*heldShard
+	tasks    []*task
+	running  *task
+	rounds   map[uint64]*counted // operands of rounds that may still have tasks
+	inboxes  map[uint64]*inbox   // of repairs, by number
+	changed  chan struct{}       // closed and replaced when an inbox comes
+}
+
+// outQueue is how many messages wait for the writer.
+const outQueue = 8
+
+type outgoing struct {
+	m    *Message
+	sent func() // called when m has been written or given up; may be nil
+}
+
+// task is a chunk to compute.
+type task struct {
+	Header
+	cancelled bool
+}
+
+func newSession(w *Worker, conn *Conn, run string) *session {
+	s := &session{
+		w: w, conn: conn, run: run,
+		done:    make(chan struct{}),
+		out:     make(chan outgoing, outQueue),
+		wake:    make(chan struct{}, 1),
+		shards:  map[string]*heldShard{},
+		rounds:  map[uint64]*counted{},
+		inboxes: map[uint64]*inbox{},
+		changed: make(chan struct{}),
+	}
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	return s
+}
+
+// stop ends the session; the first reason counts.
+func (s *session) stop(reason error) {
+	s.cancel(reason)
+	s.conn.Close()
+}
+
+// run1 runs the session until its connection or ctx ends.
+func (s *session) serve(ctx context.Context) error {
+	defer s.releaseAll()
+	defer s.stop(nil)
+	s.conn.Idle = 0
+	if err := s.conn.Send(ctx, s.hello()); err != nil {
+		return err
+	}
+	computed := make(chan struct{})
+	s.wg.Go(func() { s.stop(s.read()) })
+	s.wg.Go(s.write)
+	s.wg.Go(func() {
+		defer close(computed)
+		s.compute(ctx)
+	})
+	select {
+	case <-s.ctx.Done():
+	case <-ctx.Done():
+		s.sayGoodbye(computed)
+	}
+	s.stop(nil)
+	s.wg.Wait()
+	return context.Cause(s.ctx)
+}
+
+// sayGoodbye waits for the chunk under way and tells the coordinator that the
+// worker leaves. A coordinator that takes nothing is not waited for long.
+func (s *session) sayGoodbye(computed <-chan struct{}) {
+	const grace = 2 * time.Second
+	select {
+	case <-computed:
+	case <-s.ctx.Done():
+		return
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	written := make(chan struct{})
+	bye := outgoing{&Message{Header: Header{Kind: KindBye}}, func() { close(written) }}
+	select {
+	case s.out <- bye:
+	case <-timer.C:
+		return
+	case <-s.ctx.Done():
+		return
+	}
+	select {
+	case <-written:
+	case <-timer.C:
+	case <-s.ctx.Done():
+	}
+}
+
+func (s *session) hello() *Message {
+	m := &Message{Header: Header{
+		Kind: KindHello, Run: s.run, From: s.w.cfg.Name, Role: RoleWorker, Addr: s.w.cfg.Addr,
+	}}
+	for _, h := range s.shards {
+		m.Held = append(m.Held, h.describe())
+	}
+	return m
+}
+
+// releaseAll gives the operands back that were still waiting.
+func (s *session) releaseAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, operand := range s.rounds {
+		operand.release()
+		delete(s.rounds, id)
+	}
+	for _, h := range s.shards {
+		h.dropOps()
+	}
+	s.tasks = nil
+}
+
+// send queues a message for the writer.
+func (s *session) send(m *Message, sent func()) {
+	select {
+	case s.out <- outgoing{m, sent}:
+	case <-s.ctx.Done():
+		if sent != nil {
+			sent()
+		}
+	}
+}
+
+func (s *session) write() {
+	for {
+		select {
+		case o := <-s.out:
+			err := s.conn.Send(s.ctx, o.m)
+			if o.sent != nil {
+				o.sent()
+			}
+			if err != nil {
+				s.stop(err)
+				return
+			}
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
+
+// read sorts what arrives, until the connection ends or the coordinator breaks
+// the protocol.
+func (s *session) read() error {
+	var m Message
+	for {
+		if err := s.conn.Recv(&m); err != nil {
+			return err
+		}
+		err := s.handle(&m)
+		for i, t := range m.Tensors {
+			s.w.buffers.give(t.Data)
+			m.Tensors[i] = coded.Tensor{}
+		}
+		if err != nil {
+			return err
+		}
+		signal(s.wake)
+	}
+}
+
+func (s *session) handle(m *Message) error {
+	switch m.Kind {
+	case KindPing:
+		s.send(&Message{Header: Header{Kind: KindPong}}, nil)
+		return nil
+	case KindPong:
+		return nil
+	case KindBye:
+		return errBye
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.arrivals++
+	switch m.Kind {
+	case KindPlace:
+		return s.onPlace(m)
+	case KindOperand:
+		return s.onOperand(m)
+	case KindUpdate:
+		return s.onUpdate(m)
+	case KindTask:
+		return s.onTask(m)
+	case KindCancel:
+		s.onCancel(m)
+		return nil
+	case KindDonate, KindFetch:
+		return s.onGive(m)
+	case KindReceive:
+		return s.onReceive(m)
+	}
+	return fmt.Errorf("unexpected message of kind %d", m.Kind)
+}
+
+func (s *session) onPlace(m *Message) error {
+	h, err := s.newShard(m)
+	if err != nil {
+		return err
+	}
+	h.add(&operation{kind: opPlace, at: s.arrivals, state: slices.Clone(m.Tensors)})
+	clear(m.Tensors)
+	s.replaceShard(h)
+	return nil
+}
+
+// onOperand keeps an operand for the tasks of its round, and for the gradient.
+func (s *session) onOperand(m *Message) error {
+	if len(m.Tensors) != 1 {
+		return fmt.Errorf("operand with %d tensors, want 1", len(m.Tensors))
+	}
+	operand := s.w.buffers.adopt(m.Tensors[0])
+	size := 4 * len(m.Tensors[0].Data)
+	m.Tensors[0] = coded.Tensor{}
+	operand.freed = func(n int) { s.queued.Add(-int64(n)) }
+	defer operand.release()
+	if n := s.queued.Add(int64(size)); n > s.w.cfg.MaxQueue {
+		return fmt.Errorf("%d bytes of operands wait, at most %d", n, s.w.cfg.MaxQueue)
+	}
+	if m.Round != 0 {
+		if s.rounds[m.Round] != nil {
+			return fmt.Errorf("operand of round %d twice", m.Round)
+		}
+		s.rounds[m.Round] = operand.retain()
+	}
+	if !m.Keep {
+		return nil
+	}
+	h := s.shards[m.Layer]
+	if h == nil {
+		return fmt.Errorf("kept operand of layer %q, of which there is no shard", m.Layer)
+	}
+	if m.Product == coded.Forward {
+		h.x.release()
+		h.x = operand.retain()
+		return nil
+	}
+	if h.x == nil {
+		return fmt.Errorf("layer %s: step %d: gradient without the operand of the forward product", m.Layer, m.Step)
+	}
+	h.add(&operation{kind: opAccumulate, at: s.arrivals, x: h.x, dy: operand.retain()})
+	h.x = nil
+	return nil
+}
+
+// onUpdate queues an update for the shards that have everything before it. One
+// with a gap has been given up by the coordinator.
+func (s *session) onUpdate(m *Message) error {
+	if m.Update == nil {
+		return errors.New("update without its settings")
+	}
+	for name, h := range s.shards {
+		switch {
+		case m.State <= h.tail:
+		case m.State == h.tail+1:
+			h.x.release()
+			h.x = nil
+			h.tail++
+			h.add(&operation{kind: opUpdate, at: s.arrivals, update: *m.Update})
+		default:
+			h.dropOps()
+			delete(s.shards, name)
+		}
+	}
+	return nil
+}
+
+func (s *session) onTask(m *Message) error {
+	h := s.shards[m.Layer]
+	if h == nil || s.rounds[m.Round] == nil {
+		return fmt.Errorf("task of round %d of layer %q without its shard or operand", m.Round, m.Layer)
+	}
+	if m.Chunk < 0 || m.Chunk >= h.layer.Chunks || m.Slot != h.slot {
+		return fmt.Errorf("layer %s: task of slot %d, chunk %d, want slot %d, chunk 0 to %d", m.Layer, m.Slot, m.Chunk, h.slot, h.layer.Chunks-1)
+	}
+	s.tasks = append(s.tasks, &task{Header: m.Header})
+	return nil
+}
+
+func (s *session) onCancel(m *Message) {
+	hit := func(t *task) bool {
+		return t.Round == m.Round && (len(m.Slots) == 0 || slices.Contains(m.Slots, t.Chunk))
+	}
+	s.tasks = slices.DeleteFunc(s.tasks, hit)
+	if s.running != nil && hit(s.running) {
+		s.running.cancelled = true
+	}
+	if len(m.Slots) == 0 && s.rounds[m.Round] != nil {
+		s.rounds[m.Round].release()
+		delete(s.rounds, m.Round)
+	}
+}
+
+// onGive queues the giving away of a state: to the coordinator or to a peer.
+func (s *session) onGive(m *Message) error {
+	h := s.shards[m.Layer]
+	if h == nil || m.State > h.tail || m.Slot != h.slot {
+		s.cannotGive(m.Header, "no such shard")
+		return nil
+	}
+	kind := opFetch
+	if m.Kind == KindDonate {
+		kind = opDonate
+	}
+	h.add(&operation{kind: kind, at: s.arrivals, header: m.Header})
+	return nil
+}
+
+// cannotGive tells the coordinator that a state will not come.
+func (s *session) cannotGive(asked Header, reason string) {
+	kind := KindDonate
+	if asked.Kind == KindFetch {
+		kind = KindState
+	}
+	m := &Message{Header: Header{Kind: kind, Layer: asked.Layer, Round: asked.Round, Slot: asked.Slot, Error: reason}}
+	// Not from the reader, which must not wait for the writer.
+	s.wg.Go(func() { s.send(m, nil) })
+}

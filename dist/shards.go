@@ -1,0 +1,148 @@
+package dist
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/coda-ml/coda/coded"
+)
+
+// heldShard is a shard on a worker, with the operations that it must do in
+// their order. version is what it has applied, tail what it will have applied
+// when the queue is empty. The shard itself belongs to the computing goroutine;
+// the rest is guarded by session.mu.
+type heldShard struct {
+	layer   coded.Layer
+	slot    int
+	placed  uint64 // the placement
+	source  uint64 // the placement or repair that its state came by
+	factory coded.Factory
+
+	shard   coded.Shard // nil until its first state has come
+	version int
+	tail    int
+	ops     []*operation
+	states  int      // operations in the queue that replace the state
+	x       *counted // operand of a forward product that waits for its gradient
+}
+
+type opKind uint8
+
+const (
+	opPlace opKind = iota
+	opReceive
+	opAccumulate
+	opUpdate
+	opDonate
+	opFetch
+)
+
+type operation struct {
+	kind   opKind
+	at     uint64 // arrival, orders the operations of all shards
+	state  []coded.Tensor
+	inbox  *inbox
+	x, dy  *counted
+	update coded.Update
+	header Header
+}
+
+func (h *heldShard) add(op *operation) {
+	h.ops = append(h.ops, op)
+	if op.kind == opPlace || op.kind == opReceive {
+		h.states++
+	}
+}
+
+// dropOps forgets what is queued.
+func (h *heldShard) dropOps() {
+	for _, op := range h.ops {
+		op.x.release()
+		op.dy.release()
+	}
+	h.ops, h.states = nil, 0
+	h.x.release()
+	h.x = nil
+}
+
+// ready tells whether the first operation of the queue can be done.
+func (h *heldShard) ready() bool {
+	return len(h.ops) > 0 && (h.ops[0].kind != opReceive || h.ops[0].inbox.full())
+}
+
+// serves tells whether products of a version can be computed now.
+func (h *heldShard) serves(version int) bool {
+	return h.shard != nil && h.version == version && h.states == 0
+}
+
+func (h *heldShard) describe() Held {
+	return Held{Layer: h.layer.Name, Slot: h.slot, State: h.tail, Placed: h.placed, Source: h.source}
+}
+
+// newShard makes the entry for the shard that a Place or Receive announces.
+func (s *session) newShard(m *Message) (*heldShard, error) {
+	l := m.Place
+	if l == nil || l.Name != m.Layer || l.Chunks < 1 || m.Slot < 0 || m.State < 0 {
+		return nil, fmt.Errorf("layer %q: slot %d at update %d without a proper description of the layer", m.Layer, m.Slot, m.State)
+	}
+	factory := s.w.cfg.Handlers[l.Kind]
+	if factory == nil {
+		return nil, fmt.Errorf("layer %s: no handler for kind %q", m.Layer, l.Kind)
+	}
+	if _, known := s.shards[m.Layer]; !known && len(s.shards) >= maxHeld {
+		return nil, fmt.Errorf("layer %s: more than %d layers", m.Layer, maxHeld)
+	}
+	return &heldShard{layer: *l, slot: m.Slot, placed: m.Placed, source: m.Round, factory: factory, version: -1, tail: m.State}, nil
+}
+
+// replaceShard puts h in the place of an earlier shard of its layer.
+func (s *session) replaceShard(h *heldShard) {
+	if old := s.shards[h.layer.Name]; old != nil {
+		old.dropOps()
+	}
+	s.shards[h.layer.Name] = h
+}
+
+// restore queues the return of a parked shard, before the session begins.
+func (s *session) restore(p parked) {
+	h := &heldShard{
+		layer: p.layer, slot: p.held.Slot, placed: p.held.Placed, source: p.held.Source,
+		factory: s.w.cfg.Handlers[p.layer.Kind], version: -1, tail: p.held.State,
+	}
+	h.add(&operation{kind: opPlace, state: p.tensor})
+	s.shards[p.layer.Name] = h
+}
+
+// park gives the states of the shards when nothing runs any more. What was
+// queued is lost: the coordinator will send it again.
+func (s *session) park() map[string]parked {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kept := map[string]parked{}
+	for name, h := range s.shards {
+		if h.shard == nil || h.broken() {
+			continue
+		}
+		held := h.describe()
+		held.State = h.version
+		var state []coded.Tensor
+		if err := guard(func() error { state = h.shard.State(); return nil }); err != nil {
+			continue
+		}
+		kept[name] = parked{layer: h.layer, held: held, tensor: slices.Clone(state)}
+	}
+	return kept
+}
+
+// broken tells whether the shard's state is not that of its version.
+func (h *heldShard) broken() bool { return h.version < 0 }
+
+// guard turns a panic of a handler into an error.
+func guard(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return f()
+}
