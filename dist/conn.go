@@ -54,11 +54,12 @@ type Conn struct {
 // encryption, and without a proof that the peer belongs to the cluster. It is
 // meant for tests and networks in memory; Dial and Listen make the others.
 func NewConn(c net.Conn) *Conn {
-	raw := newBufConn(c)
+	raw := &bufConn{Conn: c}
 	return newConn(raw, raw)
 }
 
 func newConn(raw *bufConn, rw io.ReadWriter) *Conn {
+	raw.grow()
 	c := &Conn{
 		Stall:    DefaultStall,
 		MaxBytes: DefaultMaxBytes,
@@ -113,21 +114,24 @@ func (c *Conn) Send(ctx context.Context, m *Message) error {
 
 func (c *Conn) write(ctx context.Context, m *Message) (int64, error) {
 	c.sending = ctx
-	ended := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		c.raw.SetWriteDeadline(aLongTimeAgo)
-		close(ended)
-	})
+	if ctx.Done() != nil {
+		ended := make(chan struct{})
+		stop := context.AfterFunc(ctx, func() {
+			c.raw.SetWriteDeadline(aLongTimeAgo)
+			close(ended)
+		})
+		defer func() {
+			if !stop() {
+				<-ended // it must not cut off the next Send
+			}
+		}()
+	}
 	c.raw.hold()
 	n, err := c.wr.write(m)
 	if err == nil {
 		err = c.beforeWrite()
 	}
-	err = errors.Join(err, c.raw.release())
-	if !stop() {
-		<-ended // it must not cut off the next Send
-	}
-	return n, err
+	return n, errors.Join(err, c.raw.release())
 }
 
 // beforeWrite sets the deadline of the next piece.

@@ -58,6 +58,7 @@ type frameWriter struct {
 	progress func() error
 
 	head    bytes.Buffer
+	tail    [4]byte
 	enc     *msgpack.Encoder
 	header  Header
 	shapes  [][]int
@@ -92,7 +93,7 @@ func (fw *frameWriter) prepare(m *Message) error {
 		return err
 	}
 	fw.head.Reset()
-	fw.head.Write(make([]byte, 4))
+	fw.head.Write(fw.tail[:]) // room for the length
 	if err := fw.enc.Encode(&fw.header); err != nil {
 		return fmt.Errorf("%w: %w", ErrFrameHeader, err)
 	}
@@ -131,9 +132,8 @@ func (fw *frameWriter) write(m *Message) (int64, error) {
 	if err != nil {
 		return total, err
 	}
-	var tail [4]byte
-	binary.LittleEndian.PutUint32(tail[:], sum)
-	n, err := fw.piece(tail[:])
+	binary.LittleEndian.PutUint32(fw.tail[:], sum)
+	n, err := fw.piece(fw.tail[:])
 	return total + n, err
 }
 
@@ -167,7 +167,8 @@ type frameReader struct {
 	start    func() error
 	progress func() error
 
-	read    int64 // bytes of frames read so far
+	read    int64   // bytes of frames read so far
+	word    [4]byte // the first and the last of a frame
 	head    []byte
 	src     bytes.Reader
 	dec     *msgpack.Decoder
@@ -208,11 +209,10 @@ func (fr *frameReader) next(m *Message) error {
 			return err
 		}
 	}
-	var tail [4]byte
-	if err := fr.fill(tail[:]); err != nil {
+	if err := fr.fill(fr.word[:]); err != nil {
 		return err
 	}
-	if found := binary.LittleEndian.Uint32(tail[:]); found != sum {
+	if found := binary.LittleEndian.Uint32(fr.word[:]); found != sum {
 		return fmt.Errorf("%w: found %08x, computed %08x", ErrFrameChecksum, found, sum)
 	}
 	return nil
@@ -225,17 +225,16 @@ func (fr *frameReader) readHead() ([]byte, error) {
 			return nil, err
 		}
 	}
-	var prefix [4]byte
 	// The first byte apart from the others: only before it is an end clean.
-	n, err := io.ReadFull(fr.r, prefix[:1])
+	n, err := io.ReadFull(fr.r, fr.word[:1])
 	fr.read += int64(n)
 	if err != nil {
 		return nil, err
 	}
-	if err := fr.fill(prefix[1:]); err != nil {
+	if err := fr.fill(fr.word[1:]); err != nil {
 		return nil, err
 	}
-	size := binary.LittleEndian.Uint32(prefix[:])
+	size := binary.LittleEndian.Uint32(fr.word[:])
 	if size == 0 {
 		return nil, fmt.Errorf("%w: header of 0 bytes", ErrFrameHeader)
 	}

@@ -1,7 +1,6 @@
 package dist
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -9,9 +8,9 @@ import (
 	"fmt"
 	"log/slog"
 	mrand "math/rand/v2"
+	"net"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -71,8 +70,9 @@ type Membership struct {
 	metaMu sync.Mutex // held while the metadata changes and is announced
 	meta   *metadata
 
-	cancel context.CancelFunc // ends the rejoin loop
-	wg     sync.WaitGroup     // the rejoin loop
+	ending context.Context // ends when Leave or Close begins
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // the rejoin loop
 
 	endMu sync.Mutex
 	ended bool
@@ -128,9 +128,8 @@ func Join(ctx context.Context, config MembershipConfig) (*Membership, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("join: %w", err), transport.Shutdown())
 	}
-	loop, cancel := context.WithCancel(context.Background())
-	m.cancel = cancel
-	m.wg.Go(func() { m.rejoin.run(loop) })
+	m.ending, m.cancel = context.WithCancel(context.Background())
+	m.wg.Go(func() { m.rejoin.run(m.ending) })
 	if err := m.awaitSeeds(ctx, config.RequireSeed); err != nil {
 		return nil, errors.Join(fmt.Errorf("join: %w", err), m.Close())
 	}
@@ -166,7 +165,7 @@ func newMembership(ctx context.Context, config MembershipConfig, transport gossi
 	gossip.Label = labelOf(config.Cluster)
 	gossip.Transport = transport
 	gossip.AdvertiseAddr, gossip.AdvertisePort = ip.String(), port
-	gossip.BindPort = port
+	gossip.BindPort = DefaultPort
 	gossip.EnableCompression = false // a few hundred bytes: not worth the work
 	gossip.Delegate, gossip.Events, gossip.Alive = m.meta, m.roster, m.roster
 	gossip.Logger = gossipLogger(m.log)
@@ -248,10 +247,13 @@ func (m *Membership) announce(ctx context.Context, change func(*Member)) error {
 		return err
 	}
 	wait, err := remaining(ctx, maxAnnounce)
-	if err != nil {
-		return fmt.Errorf("announce %s: %w", m.id, err)
+	if err == nil && m.ending.Err() != nil {
+		err = net.ErrClosed
 	}
-	if err := m.list.UpdateNode(wait); err != nil {
+	if err == nil {
+		err = m.list.UpdateNode(wait)
+	}
+	if err != nil {
 		return fmt.Errorf("announce %s: %w", m.id, err)
 	}
 	return nil
@@ -320,116 +322,4 @@ func randomHex(n int) string {
 	b := make([]byte, n)
 	rand.Read(b)
 	return hex.EncodeToString(b)
-}
-
-// roster keeps the members as memberlist's callbacks tell of them. The
-// callbacks are made under memberlist's lock: they copy, and never wait.
-type roster struct {
-	snapshot atomic.Pointer[[]Member] // sorted, never written again
-
-	mu      sync.Mutex
-	members map[string]Member // by ID
-	lost    []string          // gossip addresses of those that vanished, oldest first
-	losses  int               // how often somebody vanished
-	subs    map[chan struct{}]struct{}
-	closed  bool
-}
-
-// maxLost bounds the addresses of vanished members that are remembered.
-const maxLost = 64
-
-func newRoster() *roster {
-	r := &roster{members: make(map[string]Member), subs: make(map[chan struct{}]struct{})}
-	r.snapshot.Store(new([]Member))
-	return r
-}
-
-// NotifyAlive keeps nodes out whose metadata do not make sense.
-func (r *roster) NotifyAlive(n *memberlist.Node) error {
-	_, err := memberOf(n)
-	return err
-}
-
-func (r *roster) NotifyJoin(n *memberlist.Node)   { r.put(n) }
-func (r *roster) NotifyUpdate(n *memberlist.Node) { r.put(n) }
-
-func (r *roster) put(n *memberlist.Node) {
-	member, err := memberOf(n)
-	if err != nil {
-		return // NotifyAlive has refused it, and memberlist has logged that
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.members[member.ID] = member
-	r.lost = slices.DeleteFunc(r.lost, func(addr string) bool { return addr == member.GossipAddr })
-	r.publish()
-}
-
-func (r *roster) NotifyLeave(n *memberlist.Node) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	member, ok := r.members[n.Name]
-	if !ok {
-		return
-	}
-	delete(r.members, n.Name)
-	r.losses++
-	// Memberlist does not tell here who left and who vanished. One that drained
-	// does not come back; any other is worth looking for.
-	if !member.Draining && !slices.Contains(r.lost, member.GossipAddr) {
-		r.lost = append(r.lost, member.GossipAddr)
-		r.lost = r.lost[max(0, len(r.lost)-maxLost):]
-	}
-	r.publish()
-}
-
-// publish needs mu.
-func (r *roster) publish() {
-	list := make([]Member, 0, len(r.members))
-	for _, member := range r.members {
-		list = append(list, member)
-	}
-	slices.SortFunc(list, func(a, b Member) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
-	})
-	r.snapshot.Store(&list)
-	for ch := range r.subs {
-		select {
-		case ch <- struct{}{}:
-		default: // a notice is waiting already
-		}
-	}
-}
-
-func (r *roster) subscribe() (<-chan struct{}, func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	ch := make(chan struct{}, 1)
-	if r.closed {
-		close(ch)
-		return ch, func() {}
-	}
-	r.subs[ch] = struct{}{}
-	return ch, func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.drop(ch)
-	}
-}
-
-func (r *roster) close() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.closed = true
-	for ch := range r.subs {
-		r.drop(ch)
-	}
-}
-
-// drop needs mu.
-func (r *roster) drop(ch chan struct{}) {
-	if _, ok := r.subs[ch]; ok {
-		delete(r.subs, ch)
-		close(ch)
-	}
 }

@@ -24,12 +24,12 @@ func checkMsgpack(b []byte) error {
 	return err
 }
 
-var errMsgpackShort = errors.New("msgpack: a length exceeds the bytes that are left")
+var (
+	errMsgpackShort = errors.New("msgpack: a length exceeds the bytes that are left")
+	errNoVersion    = fmt.Errorf("%w: it does not begin with a version", ErrFrameHeader)
+)
 
 func skipMsgpack(b []byte, depth int) ([]byte, error) {
-	if len(b) == 0 {
-		return nil, errMsgpackShort
-	}
 	if depth > maxNesting {
 		return nil, fmt.Errorf("msgpack: nested deeper than %d", maxNesting)
 	}
@@ -57,6 +57,9 @@ func skipMsgpack(b []byte, depth int) ([]byte, error) {
 // msgpackHead reads the head of the value at the front of b: the bytes of the
 // head, the bytes of plain data behind it and the number of values inside it.
 func msgpackHead(b []byte) (head int, length, values uint64, err error) {
+	if len(b) == 0 {
+		return 0, 0, 0, errMsgpackShort
+	}
 	switch c := b[0]; {
 	case c <= 0x7f || c >= 0xe0: // small integer
 		return 1, 0, 0, nil
@@ -111,25 +114,24 @@ func sized(b []byte, width int, perByte, perValue uint64) (head int, length, val
 // first key is "v" and whose value is an integer. A negative one comes out as
 // a version that nobody has.
 func headerVersion(b []byte) (uint64, error) {
-	fail := fmt.Errorf("%w: it does not begin with a version", ErrFrameHeader)
 	kind, _, values, err := msgpackHead(b)
 	if err != nil || values < 2 || (b[0] < 0xde && b[0]&0xf0 != 0x80) {
-		return 0, fail
+		return 0, errNoVersion
 	}
 	b = b[kind:]
 	if len(b) < 3 || b[0] != 0xa1 || b[1] != 'v' {
-		return 0, fail
+		return 0, errNoVersion
 	}
 	b = b[2:]
 	if b[0] <= 0x7f {
 		return uint64(b[0]), nil
 	}
 	if b[0] < 0xcc || b[0] > 0xd3 {
-		return 0, fail
+		return 0, errNoVersion
 	}
 	width := 1 << (b[0] & 3)
 	if len(b) < 1+width {
-		return 0, fail
+		return 0, errNoVersion
 	}
 	version := uint64(0)
 	for _, c := range b[1 : 1+width] {

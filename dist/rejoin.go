@@ -185,20 +185,3 @@ func (j *rejoiner) targets(seeds []string) []string {
 	j.rand.Shuffle(len(targets), func(a, b int) { targets[a], targets[b] = targets[b], targets[a] })
 	return targets
 }
-
-func (r *roster) lossCount() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.losses
-}
-
-func (r *roster) lostAddrs() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.lost)
-}
-
-// has reports whether a living member has the gossip address.
-func (r *roster) has(addr string) bool {
-	return slices.ContainsFunc(*r.snapshot.Load(), func(m Member) bool { return m.GossipAddr == addr })
-}

@@ -111,7 +111,7 @@ func secure(ctx context.Context, c net.Conn, key Key, role byte) (*Conn, error) 
 }
 
 func handshake(ctx context.Context, c net.Conn, key Key, role byte) (*Conn, error) {
-	raw := newBufConn(c)
+	raw := &bufConn{Conn: c}
 	var t *tls.Conn
 	if role == roleServer {
 		config, err := serverConfig()
