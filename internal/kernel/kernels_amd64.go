@@ -103,3 +103,153 @@ func product6x8AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, kee
 //
 //go:noescape
 func product6x16AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+
+// addAVX2 sets dst = a + b.
+//
+//go:noescape
+func addAVX2(dst *float32, a *float32, b *float32, n int)
+
+// scaleAVX2 sets dst = alpha*x.
+//
+//go:noescape
+func scaleAVX2(dst *float32, x *float32, n int, alpha float32)
+
+// axpyAVX2 sets dst = dst + alpha*x.
+//
+//go:noescape
+func axpyAVX2(dst *float32, x *float32, n int, alpha float32)
+
+// reluAVX2 sets dst = max(x, 0).
+//
+//go:noescape
+func reluAVX2(dst *float32, x *float32, n int)
+
+// addReLUAVX2 sets dst = max(a+b, 0).
+//
+//go:noescape
+func addReLUAVX2(dst *float32, a *float32, b *float32, n int)
+
+// reluBackwardAVX2 sets dx = dy, or 0 where y <= 0.
+//
+//go:noescape
+func reluBackwardAVX2(dx *float32, dy *float32, y *float32, n int)
+
+// sgdAVX2 makes a step of SGD.
+//
+//go:noescape
+func sgdAVX2(w *float32, grad *float32, n int, scale float32, decay float32, lr float32)
+
+// sgdMomentumAVX2 makes a step of SGD with momentum.
+//
+//go:noescape
+func sgdMomentumAVX2(w *float32, velocity *float32, grad *float32, n int, scale float32, decay float32, momentum float32, lr float32)
+
+// sgdNesterovAVX2 makes a step of SGD with Nesterov's momentum.
+//
+//go:noescape
+func sgdNesterovAVX2(w *float32, velocity *float32, grad *float32, n int, scale float32, decay float32, momentum float32, lr float32)
+
+// adamAVX2 makes a step of Adam, see adamConstants.
+//
+//go:noescape
+func adamAVX2(w *float32, m *float32, v *float32, grad *float32, n int, decay float32, beta1 float32, rest1 float32, beta2 float32, rest2 float32, root float32, eps float32, step float32)
+
+// sumAVX2 adds x to the lanes.
+//
+//go:noescape
+func sumAVX2(lanes *float32, x *float32, n int)
+
+// dotAVX2 adds a*b to the lanes.
+//
+//go:noescape
+func dotAVX2(lanes *float32, a *float32, b *float32, n int)
+
+// maxAbsAVX2 raises the lanes to the bits of the magnitudes in x.
+//
+//go:noescape
+func maxAbsAVX2(lanes *uint32, x *float32, n int)
+
+// combineAVX2 sets dst (or adds to it) the sum of w[i]*xs[i][off:] over i < count.
+//
+//go:noescape
+func combineAVX2(dst *float32, w *float32, xs *[]float32, count int, off int, n int, add bool)
+
+// columnSumsAVX2 adds to dst the sums of n columns over some rows, at least 1.
+//
+//go:noescape
+func columnSumsAVX2(dst *float32, x *float32, ld int, rows int, n int)
+
+// addAVX512 sets dst = a + b.
+//
+//go:noescape
+func addAVX512(dst *float32, a *float32, b *float32, n int)
+
+// scaleAVX512 sets dst = alpha*x.
+//
+//go:noescape
+func scaleAVX512(dst *float32, x *float32, n int, alpha float32)
+
+// axpyAVX512 sets dst = dst + alpha*x.
+//
+//go:noescape
+func axpyAVX512(dst *float32, x *float32, n int, alpha float32)
+
+// reluAVX512 sets dst = max(x, 0).
+//
+//go:noescape
+func reluAVX512(dst *float32, x *float32, n int)
+
+// addReLUAVX512 sets dst = max(a+b, 0).
+//
+//go:noescape
+func addReLUAVX512(dst *float32, a *float32, b *float32, n int)
+
+// reluBackwardAVX512 sets dx = dy, or 0 where y <= 0.
+//
+//go:noescape
+func reluBackwardAVX512(dx *float32, dy *float32, y *float32, n int)
+
+// sgdAVX512 makes a step of SGD.
+//
+//go:noescape
+func sgdAVX512(w *float32, grad *float32, n int, scale float32, decay float32, lr float32)
+
+// sgdMomentumAVX512 makes a step of SGD with momentum.
+//
+//go:noescape
+func sgdMomentumAVX512(w *float32, velocity *float32, grad *float32, n int, scale float32, decay float32, momentum float32, lr float32)
+
+// sgdNesterovAVX512 makes a step of SGD with Nesterov's momentum.
+//
+//go:noescape
+func sgdNesterovAVX512(w *float32, velocity *float32, grad *float32, n int, scale float32, decay float32, momentum float32, lr float32)
+
+// adamAVX512 makes a step of Adam, see adamConstants.
+//
+//go:noescape
+func adamAVX512(w *float32, m *float32, v *float32, grad *float32, n int, decay float32, beta1 float32, rest1 float32, beta2 float32, rest2 float32, root float32, eps float32, step float32)
+
+// sumAVX512 adds x to the lanes.
+//
+//go:noescape
+func sumAVX512(lanes *float32, x *float32, n int)
+
+// dotAVX512 adds a*b to the lanes.
+//
+//go:noescape
+func dotAVX512(lanes *float32, a *float32, b *float32, n int)
+
+// maxAbsAVX512 raises the lanes to the bits of the magnitudes in x.
+//
+//go:noescape
+func maxAbsAVX512(lanes *uint32, x *float32, n int)
+
+// combineAVX512 sets dst (or adds to it) the sum of w[i]*xs[i][off:] over i < count.
+//
+//go:noescape
+func combineAVX512(dst *float32, w *float32, xs *[]float32, count int, off int, n int, add bool)
+
+// columnSumsAVX512 adds to dst the sums of n columns over some rows, at least 1.
+//
+//go:noescape
+func columnSumsAVX512(dst *float32, x *float32, ld int, rows int, n int)

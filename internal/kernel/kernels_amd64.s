@@ -5992,3 +5992,2241 @@ edgefull:
 edgeadddone:
 	VZEROUPPER
 	RET
+
+// func addAVX2(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX
+TEXT ·addAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), SI
+	XORQ BX, BX
+	SUBQ $0x20, SI
+	JL   few
+
+many:
+	VMOVUPS (CX)(BX*4), Y0
+	VMOVUPS (DX)(BX*4), Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(BX*4)
+	VMOVUPS 32(CX)(BX*4), Y0
+	VMOVUPS 32(DX)(BX*4), Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 32(AX)(BX*4)
+	VMOVUPS 64(CX)(BX*4), Y0
+	VMOVUPS 64(DX)(BX*4), Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 64(AX)(BX*4)
+	VMOVUPS 96(CX)(BX*4), Y0
+	VMOVUPS 96(DX)(BX*4), Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 96(AX)(BX*4)
+	ADDQ    $0x20, BX
+	SUBQ    $0x20, SI
+	JGE     many
+
+few:
+	ADDQ $0x20, SI
+	SUBQ $0x08, SI
+	JL   rest
+
+single:
+	VMOVUPS (CX)(BX*4), Y0
+	VMOVUPS (DX)(BX*4), Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(BX*4)
+	ADDQ    $0x08, BX
+	SUBQ    $0x08, SI
+	JGE     single
+
+rest:
+	ADDQ       $0x08, SI
+	JZ         done
+	LEAQ       laneMasks<>+0(SB), DI
+	NEGQ       SI
+	VMOVUPS    32(DI)(SI*4), Y0
+	NEGQ       SI
+	VMASKMOVPS (CX)(BX*4), Y0, Y1
+	VMASKMOVPS (DX)(BX*4), Y0, Y2
+	VADDPS     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (AX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func scaleAVX2(dst *float32, x *float32, n int, alpha float32)
+// Requires: AVX
+TEXT ·scaleAVX2(SB), NOSPLIT, $0-28
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	VBROADCASTSS alpha+24(FP), Y0
+	MOVQ         n+16(FP), BX
+	XORQ         DX, DX
+	SUBQ         $0x20, BX
+	JL           few
+
+many:
+	VMOVUPS (CX)(DX*4), Y1
+	VMULPS  Y1, Y0, Y1
+	VMOVUPS Y1, (AX)(DX*4)
+	VMOVUPS 32(CX)(DX*4), Y1
+	VMULPS  Y1, Y0, Y1
+	VMOVUPS Y1, 32(AX)(DX*4)
+	VMOVUPS 64(CX)(DX*4), Y1
+	VMULPS  Y1, Y0, Y1
+	VMOVUPS Y1, 64(AX)(DX*4)
+	VMOVUPS 96(CX)(DX*4), Y1
+	VMULPS  Y1, Y0, Y1
+	VMOVUPS Y1, 96(AX)(DX*4)
+	ADDQ    $0x20, DX
+	SUBQ    $0x20, BX
+	JGE     many
+
+few:
+	ADDQ $0x20, BX
+	SUBQ $0x08, BX
+	JL   rest
+
+single:
+	VMOVUPS (CX)(DX*4), Y1
+	VMULPS  Y1, Y0, Y1
+	VMOVUPS Y1, (AX)(DX*4)
+	ADDQ    $0x08, DX
+	SUBQ    $0x08, BX
+	JGE     single
+
+rest:
+	ADDQ       $0x08, BX
+	JZ         done
+	LEAQ       laneMasks<>+0(SB), SI
+	NEGQ       BX
+	VMOVUPS    32(SI)(BX*4), Y1
+	NEGQ       BX
+	VMASKMOVPS (CX)(DX*4), Y1, Y2
+	VMULPS     Y2, Y0, Y0
+	VMASKMOVPS Y0, Y1, (AX)(DX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func axpyAVX2(dst *float32, x *float32, n int, alpha float32)
+// Requires: AVX
+TEXT ·axpyAVX2(SB), NOSPLIT, $0-28
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	VBROADCASTSS alpha+24(FP), Y0
+	MOVQ         n+16(FP), BX
+	XORQ         DX, DX
+	SUBQ         $0x20, BX
+	JL           few
+
+many:
+	VMOVUPS (AX)(DX*4), Y1
+	VMOVUPS (CX)(DX*4), Y2
+	VMULPS  Y2, Y0, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS Y1, (AX)(DX*4)
+	VMOVUPS 32(AX)(DX*4), Y1
+	VMOVUPS 32(CX)(DX*4), Y2
+	VMULPS  Y2, Y0, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS Y1, 32(AX)(DX*4)
+	VMOVUPS 64(AX)(DX*4), Y1
+	VMOVUPS 64(CX)(DX*4), Y2
+	VMULPS  Y2, Y0, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS Y1, 64(AX)(DX*4)
+	VMOVUPS 96(AX)(DX*4), Y1
+	VMOVUPS 96(CX)(DX*4), Y2
+	VMULPS  Y2, Y0, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS Y1, 96(AX)(DX*4)
+	ADDQ    $0x20, DX
+	SUBQ    $0x20, BX
+	JGE     many
+
+few:
+	ADDQ $0x20, BX
+	SUBQ $0x08, BX
+	JL   rest
+
+single:
+	VMOVUPS (AX)(DX*4), Y1
+	VMOVUPS (CX)(DX*4), Y2
+	VMULPS  Y2, Y0, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS Y1, (AX)(DX*4)
+	ADDQ    $0x08, DX
+	SUBQ    $0x08, BX
+	JGE     single
+
+rest:
+	ADDQ       $0x08, BX
+	JZ         done
+	LEAQ       laneMasks<>+0(SB), SI
+	NEGQ       BX
+	VMOVUPS    32(SI)(BX*4), Y1
+	NEGQ       BX
+	VMASKMOVPS (AX)(DX*4), Y1, Y2
+	VMASKMOVPS (CX)(DX*4), Y1, Y3
+	VMULPS     Y3, Y0, Y0
+	VADDPS     Y0, Y2, Y0
+	VMASKMOVPS Y0, Y1, (AX)(DX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func reluAVX2(dst *float32, x *float32, n int)
+// Requires: AVX
+TEXT ·reluAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), BX
+	XORQ DX, DX
+	SUBQ $0x20, BX
+	JL   few
+
+many:
+	VMOVUPS (CX)(DX*4), Y0
+	VXORPS  Y1, Y1, Y1
+	VMAXPS  Y0, Y1, Y0
+	VMOVUPS Y0, (AX)(DX*4)
+	VMOVUPS 32(CX)(DX*4), Y0
+	VXORPS  Y1, Y1, Y1
+	VMAXPS  Y0, Y1, Y0
+	VMOVUPS Y0, 32(AX)(DX*4)
+	VMOVUPS 64(CX)(DX*4), Y0
+	VXORPS  Y1, Y1, Y1
+	VMAXPS  Y0, Y1, Y0
+	VMOVUPS Y0, 64(AX)(DX*4)
+	VMOVUPS 96(CX)(DX*4), Y0
+	VXORPS  Y1, Y1, Y1
+	VMAXPS  Y0, Y1, Y0
+	VMOVUPS Y0, 96(AX)(DX*4)
+	ADDQ    $0x20, DX
+	SUBQ    $0x20, BX
+	JGE     many
+
+few:
+	ADDQ $0x20, BX
+	SUBQ $0x08, BX
+	JL   rest
+
+single:
+	VMOVUPS (CX)(DX*4), Y0
+	VXORPS  Y1, Y1, Y1
+	VMAXPS  Y0, Y1, Y0
+	VMOVUPS Y0, (AX)(DX*4)
+	ADDQ    $0x08, DX
+	SUBQ    $0x08, BX
+	JGE     single
+
+rest:
+	ADDQ       $0x08, BX
+	JZ         done
+	LEAQ       laneMasks<>+0(SB), SI
+	NEGQ       BX
+	VMOVUPS    32(SI)(BX*4), Y0
+	NEGQ       BX
+	VMASKMOVPS (CX)(DX*4), Y0, Y1
+	VXORPS     Y2, Y2, Y2
+	VMAXPS     Y1, Y2, Y1
+	VMASKMOVPS Y1, Y0, (AX)(DX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func addReLUAVX2(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX
+TEXT ·addReLUAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), SI
+	XORQ BX, BX
+	SUBQ $0x20, SI
+	JL   few
+
+many:
+	VMOVUPS (CX)(BX*4), Y0
+	VMOVUPS (DX)(BX*4), Y1
+	VADDPS  Y1, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VMAXPS  Y0, Y1, Y0
+	VMOVUPS Y0, (AX)(BX*4)
+	VMOVUPS 32(CX)(BX*4), Y0
+	VMOVUPS 32(DX)(BX*4), Y1
+	VADDPS  Y1, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VMAXPS  Y0, Y1, Y0
+	VMOVUPS Y0, 32(AX)(BX*4)
+	VMOVUPS 64(CX)(BX*4), Y0
+	VMOVUPS 64(DX)(BX*4), Y1
+	VADDPS  Y1, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VMAXPS  Y0, Y1, Y0
+	VMOVUPS Y0, 64(AX)(BX*4)
+	VMOVUPS 96(CX)(BX*4), Y0
+	VMOVUPS 96(DX)(BX*4), Y1
+	VADDPS  Y1, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VMAXPS  Y0, Y1, Y0
+	VMOVUPS Y0, 96(AX)(BX*4)
+	ADDQ    $0x20, BX
+	SUBQ    $0x20, SI
+	JGE     many
+
+few:
+	ADDQ $0x20, SI
+	SUBQ $0x08, SI
+	JL   rest
+
+single:
+	VMOVUPS (CX)(BX*4), Y0
+	VMOVUPS (DX)(BX*4), Y1
+	VADDPS  Y1, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VMAXPS  Y0, Y1, Y0
+	VMOVUPS Y0, (AX)(BX*4)
+	ADDQ    $0x08, BX
+	SUBQ    $0x08, SI
+	JGE     single
+
+rest:
+	ADDQ       $0x08, SI
+	JZ         done
+	LEAQ       laneMasks<>+0(SB), DI
+	NEGQ       SI
+	VMOVUPS    32(DI)(SI*4), Y0
+	NEGQ       SI
+	VMASKMOVPS (CX)(BX*4), Y0, Y1
+	VMASKMOVPS (DX)(BX*4), Y0, Y2
+	VADDPS     Y2, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VMAXPS     Y1, Y2, Y1
+	VMASKMOVPS Y1, Y0, (AX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func reluBackwardAVX2(dx *float32, dy *float32, y *float32, n int)
+// Requires: AVX
+TEXT ·reluBackwardAVX2(SB), NOSPLIT, $0-32
+	MOVQ dx+0(FP), AX
+	MOVQ dy+8(FP), CX
+	MOVQ y+16(FP), DX
+	MOVQ n+24(FP), SI
+	XORQ BX, BX
+	SUBQ $0x20, SI
+	JL   few
+
+many:
+	VMOVUPS (CX)(BX*4), Y0
+	VMOVUPS (DX)(BX*4), Y1
+	VXORPS  Y2, Y2, Y2
+	VCMPPS  $0x16, Y2, Y1, Y1
+	VANDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(BX*4)
+	VMOVUPS 32(CX)(BX*4), Y0
+	VMOVUPS 32(DX)(BX*4), Y1
+	VXORPS  Y2, Y2, Y2
+	VCMPPS  $0x16, Y2, Y1, Y1
+	VANDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 32(AX)(BX*4)
+	VMOVUPS 64(CX)(BX*4), Y0
+	VMOVUPS 64(DX)(BX*4), Y1
+	VXORPS  Y2, Y2, Y2
+	VCMPPS  $0x16, Y2, Y1, Y1
+	VANDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 64(AX)(BX*4)
+	VMOVUPS 96(CX)(BX*4), Y0
+	VMOVUPS 96(DX)(BX*4), Y1
+	VXORPS  Y2, Y2, Y2
+	VCMPPS  $0x16, Y2, Y1, Y1
+	VANDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 96(AX)(BX*4)
+	ADDQ    $0x20, BX
+	SUBQ    $0x20, SI
+	JGE     many
+
+few:
+	ADDQ $0x20, SI
+	SUBQ $0x08, SI
+	JL   rest
+
+single:
+	VMOVUPS (CX)(BX*4), Y0
+	VMOVUPS (DX)(BX*4), Y1
+	VXORPS  Y2, Y2, Y2
+	VCMPPS  $0x16, Y2, Y1, Y1
+	VANDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(BX*4)
+	ADDQ    $0x08, BX
+	SUBQ    $0x08, SI
+	JGE     single
+
+rest:
+	ADDQ       $0x08, SI
+	JZ         done
+	LEAQ       laneMasks<>+0(SB), DI
+	NEGQ       SI
+	VMOVUPS    32(DI)(SI*4), Y0
+	NEGQ       SI
+	VMASKMOVPS (CX)(BX*4), Y0, Y1
+	VMASKMOVPS (DX)(BX*4), Y0, Y2
+	VXORPS     Y3, Y3, Y3
+	VCMPPS     $0x16, Y3, Y2, Y2
+	VANDPS     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (AX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func sgdAVX2(w *float32, grad *float32, n int, scale float32, decay float32, lr float32)
+// Requires: AVX
+TEXT ·sgdAVX2(SB), NOSPLIT, $0-36
+	MOVQ         w+0(FP), AX
+	MOVQ         grad+8(FP), CX
+	VBROADCASTSS scale+24(FP), Y0
+	VBROADCASTSS decay+28(FP), Y1
+	VBROADCASTSS lr+32(FP), Y2
+	MOVQ         n+16(FP), BX
+	XORQ         DX, DX
+	SUBQ         $0x10, BX
+	JL           few
+
+many:
+	VMOVUPS (AX)(DX*4), Y3
+	VMOVUPS (CX)(DX*4), Y4
+	VMULPS  Y4, Y0, Y4
+	VMULPS  Y3, Y1, Y5
+	VADDPS  Y5, Y4, Y4
+	VMULPS  Y4, Y2, Y4
+	VSUBPS  Y4, Y3, Y3
+	VMOVUPS Y3, (AX)(DX*4)
+	VMOVUPS 32(AX)(DX*4), Y3
+	VMOVUPS 32(CX)(DX*4), Y4
+	VMULPS  Y4, Y0, Y4
+	VMULPS  Y3, Y1, Y5
+	VADDPS  Y5, Y4, Y4
+	VMULPS  Y4, Y2, Y4
+	VSUBPS  Y4, Y3, Y3
+	VMOVUPS Y3, 32(AX)(DX*4)
+	ADDQ    $0x10, DX
+	SUBQ    $0x10, BX
+	JGE     many
+
+few:
+	ADDQ $0x10, BX
+	SUBQ $0x08, BX
+	JL   rest
+
+single:
+	VMOVUPS (AX)(DX*4), Y3
+	VMOVUPS (CX)(DX*4), Y4
+	VMULPS  Y4, Y0, Y4
+	VMULPS  Y3, Y1, Y5
+	VADDPS  Y5, Y4, Y4
+	VMULPS  Y4, Y2, Y4
+	VSUBPS  Y4, Y3, Y3
+	VMOVUPS Y3, (AX)(DX*4)
+	ADDQ    $0x08, DX
+	SUBQ    $0x08, BX
+	JGE     single
+
+rest:
+	ADDQ       $0x08, BX
+	JZ         done
+	LEAQ       laneMasks<>+0(SB), SI
+	NEGQ       BX
+	VMOVUPS    32(SI)(BX*4), Y3
+	NEGQ       BX
+	VMASKMOVPS (AX)(DX*4), Y3, Y4
+	VMASKMOVPS (CX)(DX*4), Y3, Y5
+	VMULPS     Y5, Y0, Y0
+	VMULPS     Y4, Y1, Y1
+	VADDPS     Y1, Y0, Y0
+	VMULPS     Y0, Y2, Y0
+	VSUBPS     Y0, Y4, Y0
+	VMASKMOVPS Y0, Y3, (AX)(DX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func sgdMomentumAVX2(w *float32, velocity *float32, grad *float32, n int, scale float32, decay float32, momentum float32, lr float32)
+// Requires: AVX
+TEXT ·sgdMomentumAVX2(SB), NOSPLIT, $0-48
+	MOVQ         w+0(FP), AX
+	MOVQ         velocity+8(FP), CX
+	MOVQ         grad+16(FP), DX
+	VBROADCASTSS scale+32(FP), Y0
+	VBROADCASTSS decay+36(FP), Y1
+	VBROADCASTSS momentum+40(FP), Y2
+	VBROADCASTSS lr+44(FP), Y3
+	MOVQ         n+24(FP), SI
+	XORQ         BX, BX
+	SUBQ         $0x10, SI
+	JL           few
+
+many:
+	VMOVUPS (AX)(BX*4), Y4
+	VMOVUPS (CX)(BX*4), Y5
+	VMOVUPS (DX)(BX*4), Y6
+	VMULPS  Y6, Y0, Y6
+	VMULPS  Y4, Y1, Y7
+	VADDPS  Y7, Y6, Y6
+	VMULPS  Y5, Y2, Y5
+	VADDPS  Y6, Y5, Y5
+	VMULPS  Y5, Y3, Y6
+	VSUBPS  Y6, Y4, Y4
+	VMOVUPS Y4, (AX)(BX*4)
+	VMOVUPS Y5, (CX)(BX*4)
+	VMOVUPS 32(AX)(BX*4), Y4
+	VMOVUPS 32(CX)(BX*4), Y5
+	VMOVUPS 32(DX)(BX*4), Y6
+	VMULPS  Y6, Y0, Y6
+	VMULPS  Y4, Y1, Y7
+	VADDPS  Y7, Y6, Y6
+	VMULPS  Y5, Y2, Y5
+	VADDPS  Y6, Y5, Y5
+	VMULPS  Y5, Y3, Y6
+	VSUBPS  Y6, Y4, Y4
+	VMOVUPS Y4, 32(AX)(BX*4)
+	VMOVUPS Y5, 32(CX)(BX*4)
+	ADDQ    $0x10, BX
+	SUBQ    $0x10, SI
+	JGE     many
+
+few:
+	ADDQ $0x10, SI
+	SUBQ $0x08, SI
+	JL   rest
+
+single:
+	VMOVUPS (AX)(BX*4), Y4
+	VMOVUPS (CX)(BX*4), Y5
+	VMOVUPS (DX)(BX*4), Y6
+	VMULPS  Y6, Y0, Y6
+	VMULPS  Y4, Y1, Y7
+	VADDPS  Y7, Y6, Y6
+	VMULPS  Y5, Y2, Y5
+	VADDPS  Y6, Y5, Y5
+	VMULPS  Y5, Y3, Y6
+	VSUBPS  Y6, Y4, Y4
+	VMOVUPS Y4, (AX)(BX*4)
+	VMOVUPS Y5, (CX)(BX*4)
+	ADDQ    $0x08, BX
+	SUBQ    $0x08, SI
+	JGE     single
+
+rest:
+	ADDQ       $0x08, SI
+	JZ         done
+	LEAQ       laneMasks<>+0(SB), DI
+	NEGQ       SI
+	VMOVUPS    32(DI)(SI*4), Y4
+	NEGQ       SI
+	VMASKMOVPS (AX)(BX*4), Y4, Y5
+	VMASKMOVPS (CX)(BX*4), Y4, Y6
+	VMASKMOVPS (DX)(BX*4), Y4, Y7
+	VMULPS     Y7, Y0, Y0
+	VMULPS     Y5, Y1, Y1
+	VADDPS     Y1, Y0, Y0
+	VMULPS     Y6, Y2, Y1
+	VADDPS     Y0, Y1, Y0
+	VMULPS     Y0, Y3, Y1
+	VSUBPS     Y1, Y5, Y1
+	VMASKMOVPS Y1, Y4, (AX)(BX*4)
+	VMASKMOVPS Y0, Y4, (CX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func sgdNesterovAVX2(w *float32, velocity *float32, grad *float32, n int, scale float32, decay float32, momentum float32, lr float32)
+// Requires: AVX
+TEXT ·sgdNesterovAVX2(SB), NOSPLIT, $0-48
+	MOVQ         w+0(FP), AX
+	MOVQ         velocity+8(FP), CX
+	MOVQ         grad+16(FP), DX
+	VBROADCASTSS scale+32(FP), Y0
+	VBROADCASTSS decay+36(FP), Y1
+	VBROADCASTSS momentum+40(FP), Y2
+	VBROADCASTSS lr+44(FP), Y3
+	MOVQ         n+24(FP), SI
+	XORQ         BX, BX
+	SUBQ         $0x10, SI
+	JL           few
+
+many:
+	VMOVUPS (AX)(BX*4), Y4
+	VMOVUPS (CX)(BX*4), Y5
+	VMOVUPS (DX)(BX*4), Y6
+	VMULPS  Y6, Y0, Y6
+	VMULPS  Y4, Y1, Y7
+	VADDPS  Y7, Y6, Y6
+	VMULPS  Y5, Y2, Y5
+	VADDPS  Y6, Y5, Y5
+	VMULPS  Y5, Y2, Y7
+	VADDPS  Y7, Y6, Y6
+	VMULPS  Y6, Y3, Y6
+	VSUBPS  Y6, Y4, Y4
+	VMOVUPS Y4, (AX)(BX*4)
+	VMOVUPS Y5, (CX)(BX*4)
+	VMOVUPS 32(AX)(BX*4), Y4
+	VMOVUPS 32(CX)(BX*4), Y5
+	VMOVUPS 32(DX)(BX*4), Y6
+	VMULPS  Y6, Y0, Y6
+	VMULPS  Y4, Y1, Y7
+	VADDPS  Y7, Y6, Y6
+	VMULPS  Y5, Y2, Y5
+	VADDPS  Y6, Y5, Y5
+	VMULPS  Y5, Y2, Y7
+	VADDPS  Y7, Y6, Y6
+	VMULPS  Y6, Y3, Y6
+	VSUBPS  Y6, Y4, Y4
+	VMOVUPS Y4, 32(AX)(BX*4)
+	VMOVUPS Y5, 32(CX)(BX*4)
+	ADDQ    $0x10, BX
+	SUBQ    $0x10, SI
+	JGE     many
+
+few:
+	ADDQ $0x10, SI
+	SUBQ $0x08, SI
+	JL   rest
+
+single:
+	VMOVUPS (AX)(BX*4), Y4
+	VMOVUPS (CX)(BX*4), Y5
+	VMOVUPS (DX)(BX*4), Y6
+	VMULPS  Y6, Y0, Y6
+	VMULPS  Y4, Y1, Y7
+	VADDPS  Y7, Y6, Y6
+	VMULPS  Y5, Y2, Y5
+	VADDPS  Y6, Y5, Y5
+	VMULPS  Y5, Y2, Y7
+	VADDPS  Y7, Y6, Y6
+	VMULPS  Y6, Y3, Y6
+	VSUBPS  Y6, Y4, Y4
+	VMOVUPS Y4, (AX)(BX*4)
+	VMOVUPS Y5, (CX)(BX*4)
+	ADDQ    $0x08, BX
+	SUBQ    $0x08, SI
+	JGE     single
+
+rest:
+	ADDQ       $0x08, SI
+	JZ         done
+	LEAQ       laneMasks<>+0(SB), DI
+	NEGQ       SI
+	VMOVUPS    32(DI)(SI*4), Y4
+	NEGQ       SI
+	VMASKMOVPS (AX)(BX*4), Y4, Y5
+	VMASKMOVPS (CX)(BX*4), Y4, Y6
+	VMASKMOVPS (DX)(BX*4), Y4, Y7
+	VMULPS     Y7, Y0, Y0
+	VMULPS     Y5, Y1, Y1
+	VADDPS     Y1, Y0, Y0
+	VMULPS     Y6, Y2, Y1
+	VADDPS     Y0, Y1, Y1
+	VMULPS     Y1, Y2, Y2
+	VADDPS     Y2, Y0, Y0
+	VMULPS     Y0, Y3, Y0
+	VSUBPS     Y0, Y5, Y0
+	VMASKMOVPS Y0, Y4, (AX)(BX*4)
+	VMASKMOVPS Y1, Y4, (CX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func adamAVX2(w *float32, m *float32, v *float32, grad *float32, n int, decay float32, beta1 float32, rest1 float32, beta2 float32, rest2 float32, root float32, eps float32, step float32)
+// Requires: AVX
+TEXT ·adamAVX2(SB), NOSPLIT, $0-72
+	MOVQ         w+0(FP), AX
+	MOVQ         m+8(FP), CX
+	MOVQ         v+16(FP), DX
+	MOVQ         grad+24(FP), BX
+	VBROADCASTSS decay+40(FP), Y0
+	VBROADCASTSS beta1+44(FP), Y1
+	VBROADCASTSS rest1+48(FP), Y2
+	VBROADCASTSS beta2+52(FP), Y3
+	VBROADCASTSS rest2+56(FP), Y4
+	VBROADCASTSS root+60(FP), Y5
+	VBROADCASTSS eps+64(FP), Y6
+	VBROADCASTSS step+68(FP), Y7
+	MOVQ         n+32(FP), DI
+	XORQ         SI, SI
+	SUBQ         $0x08, DI
+	JL           rest
+
+single:
+	VMOVUPS (AX)(SI*4), Y8
+	VMOVUPS (CX)(SI*4), Y9
+	VMOVUPS (DX)(SI*4), Y10
+	VMOVUPS (BX)(SI*4), Y11
+	VMULPS  Y8, Y0, Y12
+	VADDPS  Y12, Y11, Y11
+	VMULPS  Y9, Y1, Y9
+	VMULPS  Y11, Y2, Y12
+	VADDPS  Y12, Y9, Y9
+	VMULPS  Y10, Y3, Y10
+	VMULPS  Y11, Y4, Y12
+	VMULPS  Y11, Y12, Y11
+	VADDPS  Y11, Y10, Y10
+	VSQRTPS Y10, Y11
+	VMULPS  Y11, Y5, Y11
+	VADDPS  Y6, Y11, Y11
+	VMULPS  Y9, Y7, Y12
+	VDIVPS  Y11, Y12, Y11
+	VSUBPS  Y11, Y8, Y8
+	VMOVUPS Y8, (AX)(SI*4)
+	VMOVUPS Y9, (CX)(SI*4)
+	VMOVUPS Y10, (DX)(SI*4)
+	ADDQ    $0x08, SI
+	SUBQ    $0x08, DI
+	JGE     single
+
+rest:
+	ADDQ       $0x08, DI
+	JZ         done
+	LEAQ       laneMasks<>+0(SB), R8
+	NEGQ       DI
+	VMOVUPS    32(R8)(DI*4), Y8
+	NEGQ       DI
+	VMASKMOVPS (AX)(SI*4), Y8, Y9
+	VMASKMOVPS (CX)(SI*4), Y8, Y10
+	VMASKMOVPS (DX)(SI*4), Y8, Y11
+	VMASKMOVPS (BX)(SI*4), Y8, Y12
+	VMULPS     Y9, Y0, Y0
+	VADDPS     Y0, Y12, Y0
+	VMULPS     Y10, Y1, Y1
+	VMULPS     Y0, Y2, Y2
+	VADDPS     Y2, Y1, Y1
+	VMULPS     Y11, Y3, Y2
+	VMULPS     Y0, Y4, Y3
+	VMULPS     Y0, Y3, Y0
+	VADDPS     Y0, Y2, Y0
+	VSQRTPS    Y0, Y2
+	VMULPS     Y2, Y5, Y2
+	VADDPS     Y6, Y2, Y2
+	VMULPS     Y1, Y7, Y3
+	VDIVPS     Y2, Y3, Y2
+	VSUBPS     Y2, Y9, Y2
+	VMASKMOVPS Y2, Y8, (AX)(SI*4)
+	VMASKMOVPS Y1, Y8, (CX)(SI*4)
+	VMASKMOVPS Y0, Y8, (DX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func sumAVX2(lanes *float32, x *float32, n int)
+// Requires: AVX
+TEXT ·sumAVX2(SB), NOSPLIT, $0-24
+	MOVQ    lanes+0(FP), AX
+	MOVQ    x+8(FP), CX
+	MOVQ    n+16(FP), DX
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y3
+	VMOVUPS 128(AX), Y4
+	VMOVUPS 160(AX), Y5
+	VMOVUPS 192(AX), Y6
+	VMOVUPS 224(AX), Y7
+
+loop:
+	VADDPS  (CX), Y0, Y0
+	VADDPS  32(CX), Y1, Y1
+	VADDPS  64(CX), Y2, Y2
+	VADDPS  96(CX), Y3, Y3
+	VADDPS  128(CX), Y4, Y4
+	VADDPS  160(CX), Y5, Y5
+	VADDPS  192(CX), Y6, Y6
+	VADDPS  224(CX), Y7, Y7
+	ADDQ    $+256, CX
+	SUBQ    $0x40, DX
+	JNZ     loop
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 64(AX)
+	VMOVUPS Y3, 96(AX)
+	VMOVUPS Y4, 128(AX)
+	VMOVUPS Y5, 160(AX)
+	VMOVUPS Y6, 192(AX)
+	VMOVUPS Y7, 224(AX)
+	VZEROUPPER
+	RET
+
+// func dotAVX2(lanes *float32, a *float32, b *float32, n int)
+// Requires: AVX
+TEXT ·dotAVX2(SB), NOSPLIT, $0-32
+	MOVQ    lanes+0(FP), AX
+	MOVQ    a+8(FP), CX
+	MOVQ    b+16(FP), DX
+	MOVQ    n+24(FP), BX
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y3
+	VMOVUPS 128(AX), Y4
+	VMOVUPS 160(AX), Y5
+	VMOVUPS 192(AX), Y6
+	VMOVUPS 224(AX), Y7
+
+loop:
+	VMOVUPS (CX), Y8
+	VMULPS  (DX), Y8, Y8
+	VADDPS  Y8, Y0, Y0
+	VMOVUPS 32(CX), Y8
+	VMULPS  32(DX), Y8, Y8
+	VADDPS  Y8, Y1, Y1
+	VMOVUPS 64(CX), Y8
+	VMULPS  64(DX), Y8, Y8
+	VADDPS  Y8, Y2, Y2
+	VMOVUPS 96(CX), Y8
+	VMULPS  96(DX), Y8, Y8
+	VADDPS  Y8, Y3, Y3
+	VMOVUPS 128(CX), Y8
+	VMULPS  128(DX), Y8, Y8
+	VADDPS  Y8, Y4, Y4
+	VMOVUPS 160(CX), Y8
+	VMULPS  160(DX), Y8, Y8
+	VADDPS  Y8, Y5, Y5
+	VMOVUPS 192(CX), Y8
+	VMULPS  192(DX), Y8, Y8
+	VADDPS  Y8, Y6, Y6
+	VMOVUPS 224(CX), Y8
+	VMULPS  224(DX), Y8, Y8
+	VADDPS  Y8, Y7, Y7
+	ADDQ    $+256, CX
+	ADDQ    $+256, DX
+	SUBQ    $0x40, BX
+	JNZ     loop
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 64(AX)
+	VMOVUPS Y3, 96(AX)
+	VMOVUPS Y4, 128(AX)
+	VMOVUPS Y5, 160(AX)
+	VMOVUPS Y6, 192(AX)
+	VMOVUPS Y7, 224(AX)
+	VZEROUPPER
+	RET
+
+// func maxAbsAVX2(lanes *uint32, x *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·maxAbsAVX2(SB), NOSPLIT, $0-24
+	MOVQ    lanes+0(FP), AX
+	MOVQ    x+8(FP), CX
+	MOVQ    n+16(FP), DX
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y3
+	VMOVUPS 128(AX), Y4
+	VMOVUPS 160(AX), Y5
+	VMOVUPS 192(AX), Y6
+	VMOVUPS 224(AX), Y7
+
+loop:
+	VMOVUPS (CX), Y8
+	VPSLLD  $0x01, Y8, Y8
+	VPSRLD  $0x01, Y8, Y8
+	VPMAXUD Y8, Y0, Y0
+	VMOVUPS 32(CX), Y8
+	VPSLLD  $0x01, Y8, Y8
+	VPSRLD  $0x01, Y8, Y8
+	VPMAXUD Y8, Y1, Y1
+	VMOVUPS 64(CX), Y8
+	VPSLLD  $0x01, Y8, Y8
+	VPSRLD  $0x01, Y8, Y8
+	VPMAXUD Y8, Y2, Y2
+	VMOVUPS 96(CX), Y8
+	VPSLLD  $0x01, Y8, Y8
+	VPSRLD  $0x01, Y8, Y8
+	VPMAXUD Y8, Y3, Y3
+	VMOVUPS 128(CX), Y8
+	VPSLLD  $0x01, Y8, Y8
+	VPSRLD  $0x01, Y8, Y8
+	VPMAXUD Y8, Y4, Y4
+	VMOVUPS 160(CX), Y8
+	VPSLLD  $0x01, Y8, Y8
+	VPSRLD  $0x01, Y8, Y8
+	VPMAXUD Y8, Y5, Y5
+	VMOVUPS 192(CX), Y8
+	VPSLLD  $0x01, Y8, Y8
+	VPSRLD  $0x01, Y8, Y8
+	VPMAXUD Y8, Y6, Y6
+	VMOVUPS 224(CX), Y8
+	VPSLLD  $0x01, Y8, Y8
+	VPSRLD  $0x01, Y8, Y8
+	VPMAXUD Y8, Y7, Y7
+	ADDQ    $+256, CX
+	SUBQ    $0x40, DX
+	JNZ     loop
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 64(AX)
+	VMOVUPS Y3, 96(AX)
+	VMOVUPS Y4, 128(AX)
+	VMOVUPS Y5, 160(AX)
+	VMOVUPS Y6, 192(AX)
+	VMOVUPS Y7, 224(AX)
+	VZEROUPPER
+	RET
+
+// func combineAVX2(dst *float32, w *float32, xs *[]float32, count int, off int, n int, add bool)
+// Requires: AVX, AVX2
+TEXT ·combineAVX2(SB), NOSPLIT, $0-49
+	MOVQ         dst+0(FP), AX
+	MOVQ         w+8(FP), CX
+	MOVQ         xs+16(FP), DX
+	MOVQ         count+24(FP), BX
+	MOVQ         off+32(FP), SI
+	MOVQ         n+40(FP), DI
+	MOVBLZX      add+48(FP), R8
+	LEAQ         (BX)(BX*2), BX
+	XORQ         R9, R9
+	MOVL         $0x80000000, R10
+	VMOVD        R10, X0
+	VBROADCASTSS X0, Y0
+	SUBQ         $0x40, DI
+	JL           few
+
+many:
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	VMOVAPS Y0, Y3
+	VMOVAPS Y0, Y4
+	VMOVAPS Y0, Y5
+	VMOVAPS Y0, Y6
+	VMOVAPS Y0, Y7
+	VMOVAPS Y0, Y8
+	TESTL   R8, R8
+	JZ      manystart
+	VMOVUPS (AX)(R9*4), Y1
+	VMOVUPS 32(AX)(R9*4), Y2
+	VMOVUPS 64(AX)(R9*4), Y3
+	VMOVUPS 96(AX)(R9*4), Y4
+	VMOVUPS 128(AX)(R9*4), Y5
+	VMOVUPS 160(AX)(R9*4), Y6
+	VMOVUPS 192(AX)(R9*4), Y7
+	VMOVUPS 224(AX)(R9*4), Y8
+
+manystart:
+	XORQ R10, R10
+	MOVQ CX, R12
+
+manyinputs:
+	CMPQ         R10, BX
+	JGE          manyend
+	MOVQ         (DX)(R10*8), R11
+	LEAQ         (R11)(SI*4), R11
+	VBROADCASTSS (R12), Y9
+	VMULPS       (R11)(R9*4), Y9, Y10
+	VADDPS       Y10, Y1, Y1
+	VMULPS       32(R11)(R9*4), Y9, Y10
+	VADDPS       Y10, Y2, Y2
+	VMULPS       64(R11)(R9*4), Y9, Y10
+	VADDPS       Y10, Y3, Y3
+	VMULPS       96(R11)(R9*4), Y9, Y10
+	VADDPS       Y10, Y4, Y4
+	VMULPS       128(R11)(R9*4), Y9, Y10
+	VADDPS       Y10, Y5, Y5
+	VMULPS       160(R11)(R9*4), Y9, Y10
+	VADDPS       Y10, Y6, Y6
+	VMULPS       192(R11)(R9*4), Y9, Y10
+	VADDPS       Y10, Y7, Y7
+	VMULPS       224(R11)(R9*4), Y9, Y9
+	VADDPS       Y9, Y8, Y8
+	ADDQ         $0x03, R10
+	ADDQ         $0x04, R12
+	JMP          manyinputs
+
+manyend:
+	VMOVUPS Y1, (AX)(R9*4)
+	VMOVUPS Y2, 32(AX)(R9*4)
+	VMOVUPS Y3, 64(AX)(R9*4)
+	VMOVUPS Y4, 96(AX)(R9*4)
+	VMOVUPS Y5, 128(AX)(R9*4)
+	VMOVUPS Y6, 160(AX)(R9*4)
+	VMOVUPS Y7, 192(AX)(R9*4)
+	VMOVUPS Y8, 224(AX)(R9*4)
+	ADDQ    $0x40, R9
+	SUBQ    $0x40, DI
+	JGE     many
+
+few:
+	ADDQ $0x40, DI
+	SUBQ $0x08, DI
+	JL   rest
+
+single:
+	VMOVAPS Y0, Y1
+	TESTL   R8, R8
+	JZ      singlestart
+	VMOVUPS (AX)(R9*4), Y1
+
+singlestart:
+	XORQ R10, R10
+	MOVQ CX, R12
+
+singleinputs:
+	CMPQ         R10, BX
+	JGE          singleend
+	MOVQ         (DX)(R10*8), R11
+	LEAQ         (R11)(SI*4), R11
+	VBROADCASTSS (R12), Y2
+	VMULPS       (R11)(R9*4), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x03, R10
+	ADDQ         $0x04, R12
+	JMP          singleinputs
+
+singleend:
+	VMOVUPS Y1, (AX)(R9*4)
+	ADDQ    $0x08, R9
+	SUBQ    $0x08, DI
+	JGE     single
+
+rest:
+	ADDQ       $0x08, DI
+	JZ         done
+	LEAQ       laneMasks<>+0(SB), R10
+	NEGQ       DI
+	VMOVUPS    32(R10)(DI*4), Y1
+	NEGQ       DI
+	VMOVAPS    Y0, Y0
+	TESTL      R8, R8
+	JZ         reststart
+	VMASKMOVPS (AX)(R9*4), Y1, Y0
+
+reststart:
+	XORQ DI, DI
+	MOVQ CX, R8
+
+restinputs:
+	CMPQ         DI, BX
+	JGE          restend
+	MOVQ         (DX)(DI*8), CX
+	LEAQ         (CX)(SI*4), CX
+	VBROADCASTSS (R8), Y2
+	VMASKMOVPS   (CX)(R9*4), Y1, Y3
+	VMULPS       Y2, Y3, Y3
+	VADDPS       Y3, Y0, Y0
+	ADDQ         $0x03, DI
+	ADDQ         $0x04, R8
+	JMP          restinputs
+
+restend:
+	VMASKMOVPS Y0, Y1, (AX)(R9*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func columnSumsAVX2(dst *float32, x *float32, ld int, rows int, n int)
+// Requires: AVX
+TEXT ·columnSumsAVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ ld+16(FP), DX
+	SHLQ $0x02, DX
+	MOVQ rows+24(FP), BX
+	MOVQ n+32(FP), SI
+	XORQ DI, DI
+	SUBQ $0x40, SI
+	JL   few
+
+many:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   BX, R8
+	LEAQ   (CX)(DI*4), R9
+
+manyrows:
+	VADDPS  (R9), Y0, Y0
+	VADDPS  32(R9), Y1, Y1
+	VADDPS  64(R9), Y2, Y2
+	VADDPS  96(R9), Y3, Y3
+	VADDPS  128(R9), Y4, Y4
+	VADDPS  160(R9), Y5, Y5
+	VADDPS  192(R9), Y6, Y6
+	VADDPS  224(R9), Y7, Y7
+	ADDQ    DX, R9
+	DECQ    R8
+	JNZ     manyrows
+	VMOVUPS (AX)(DI*4), Y8
+	VADDPS  Y0, Y8, Y8
+	VMOVUPS Y8, (AX)(DI*4)
+	VMOVUPS 32(AX)(DI*4), Y0
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 32(AX)(DI*4)
+	VMOVUPS 64(AX)(DI*4), Y0
+	VADDPS  Y2, Y0, Y0
+	VMOVUPS Y0, 64(AX)(DI*4)
+	VMOVUPS 96(AX)(DI*4), Y0
+	VADDPS  Y3, Y0, Y0
+	VMOVUPS Y0, 96(AX)(DI*4)
+	VMOVUPS 128(AX)(DI*4), Y0
+	VADDPS  Y4, Y0, Y0
+	VMOVUPS Y0, 128(AX)(DI*4)
+	VMOVUPS 160(AX)(DI*4), Y0
+	VADDPS  Y5, Y0, Y0
+	VMOVUPS Y0, 160(AX)(DI*4)
+	VMOVUPS 192(AX)(DI*4), Y0
+	VADDPS  Y6, Y0, Y0
+	VMOVUPS Y0, 192(AX)(DI*4)
+	VMOVUPS 224(AX)(DI*4), Y0
+	VADDPS  Y7, Y0, Y0
+	VMOVUPS Y0, 224(AX)(DI*4)
+	ADDQ    $0x40, DI
+	SUBQ    $0x40, SI
+	JGE     many
+
+few:
+	ADDQ $0x40, SI
+	SUBQ $0x08, SI
+	JL   rest
+
+single:
+	VXORPS Y0, Y0, Y0
+	MOVQ   BX, R8
+	LEAQ   (CX)(DI*4), R9
+
+singlerows:
+	VADDPS  (R9), Y0, Y0
+	ADDQ    DX, R9
+	DECQ    R8
+	JNZ     singlerows
+	VMOVUPS (AX)(DI*4), Y1
+	VADDPS  Y0, Y1, Y1
+	VMOVUPS Y1, (AX)(DI*4)
+	ADDQ    $0x08, DI
+	SUBQ    $0x08, SI
+	JGE     single
+
+rest:
+	ADDQ    $0x08, SI
+	JZ      done
+	LEAQ    laneMasks<>+0(SB), R8
+	NEGQ    SI
+	VMOVUPS 32(R8)(SI*4), Y0
+	NEGQ    SI
+	VXORPS  Y1, Y1, Y1
+	LEAQ    (CX)(DI*4), CX
+
+restrows:
+	VMASKMOVPS (CX), Y0, Y2
+	VADDPS     Y2, Y1, Y1
+	ADDQ       DX, CX
+	DECQ       BX
+	JNZ        restrows
+	VMASKMOVPS (AX)(DI*4), Y0, Y2
+	VADDPS     Y1, Y2, Y2
+	VMASKMOVPS Y2, Y0, (AX)(DI*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func addAVX512(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·addAVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), SI
+	XORQ BX, BX
+	SUBQ $0x40, SI
+	JL   few
+
+many:
+	VMOVUPS (CX)(BX*4), Z0
+	VMOVUPS (DX)(BX*4), Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, (AX)(BX*4)
+	VMOVUPS 64(CX)(BX*4), Z0
+	VMOVUPS 64(DX)(BX*4), Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 64(AX)(BX*4)
+	VMOVUPS 128(CX)(BX*4), Z0
+	VMOVUPS 128(DX)(BX*4), Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 128(AX)(BX*4)
+	VMOVUPS 192(CX)(BX*4), Z0
+	VMOVUPS 192(DX)(BX*4), Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 192(AX)(BX*4)
+	ADDQ    $0x40, BX
+	SUBQ    $0x40, SI
+	JGE     many
+
+few:
+	ADDQ $0x40, SI
+	SUBQ $0x10, SI
+	JL   rest
+
+single:
+	VMOVUPS (CX)(BX*4), Z0
+	VMOVUPS (DX)(BX*4), Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, (AX)(BX*4)
+	ADDQ    $0x10, BX
+	SUBQ    $0x10, SI
+	JGE     single
+
+rest:
+	ADDQ      $0x10, SI
+	JZ        done
+	MOVL      $-1, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (CX)(BX*4), K1, Z0
+	VMOVUPS.Z (DX)(BX*4), K1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K1, (AX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func scaleAVX512(dst *float32, x *float32, n int, alpha float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·scaleAVX512(SB), NOSPLIT, $0-28
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	VBROADCASTSS alpha+24(FP), Z0
+	MOVQ         n+16(FP), BX
+	XORQ         DX, DX
+	SUBQ         $0x40, BX
+	JL           few
+
+many:
+	VMOVUPS (CX)(DX*4), Z1
+	VMULPS  Z1, Z0, Z1
+	VMOVUPS Z1, (AX)(DX*4)
+	VMOVUPS 64(CX)(DX*4), Z1
+	VMULPS  Z1, Z0, Z1
+	VMOVUPS Z1, 64(AX)(DX*4)
+	VMOVUPS 128(CX)(DX*4), Z1
+	VMULPS  Z1, Z0, Z1
+	VMOVUPS Z1, 128(AX)(DX*4)
+	VMOVUPS 192(CX)(DX*4), Z1
+	VMULPS  Z1, Z0, Z1
+	VMOVUPS Z1, 192(AX)(DX*4)
+	ADDQ    $0x40, DX
+	SUBQ    $0x40, BX
+	JGE     many
+
+few:
+	ADDQ $0x40, BX
+	SUBQ $0x10, BX
+	JL   rest
+
+single:
+	VMOVUPS (CX)(DX*4), Z1
+	VMULPS  Z1, Z0, Z1
+	VMOVUPS Z1, (AX)(DX*4)
+	ADDQ    $0x10, DX
+	SUBQ    $0x10, BX
+	JGE     single
+
+rest:
+	ADDQ      $0x10, BX
+	JZ        done
+	MOVL      $-1, SI
+	BZHIL     BX, SI, SI
+	KMOVW     SI, K1
+	VMOVUPS.Z (CX)(DX*4), K1, Z1
+	VMULPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K1, (AX)(DX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func axpyAVX512(dst *float32, x *float32, n int, alpha float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·axpyAVX512(SB), NOSPLIT, $0-28
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	VBROADCASTSS alpha+24(FP), Z0
+	MOVQ         n+16(FP), BX
+	XORQ         DX, DX
+	SUBQ         $0x40, BX
+	JL           few
+
+many:
+	VMOVUPS (AX)(DX*4), Z1
+	VMOVUPS (CX)(DX*4), Z2
+	VMULPS  Z2, Z0, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS Z1, (AX)(DX*4)
+	VMOVUPS 64(AX)(DX*4), Z1
+	VMOVUPS 64(CX)(DX*4), Z2
+	VMULPS  Z2, Z0, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS Z1, 64(AX)(DX*4)
+	VMOVUPS 128(AX)(DX*4), Z1
+	VMOVUPS 128(CX)(DX*4), Z2
+	VMULPS  Z2, Z0, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS Z1, 128(AX)(DX*4)
+	VMOVUPS 192(AX)(DX*4), Z1
+	VMOVUPS 192(CX)(DX*4), Z2
+	VMULPS  Z2, Z0, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS Z1, 192(AX)(DX*4)
+	ADDQ    $0x40, DX
+	SUBQ    $0x40, BX
+	JGE     many
+
+few:
+	ADDQ $0x40, BX
+	SUBQ $0x10, BX
+	JL   rest
+
+single:
+	VMOVUPS (AX)(DX*4), Z1
+	VMOVUPS (CX)(DX*4), Z2
+	VMULPS  Z2, Z0, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS Z1, (AX)(DX*4)
+	ADDQ    $0x10, DX
+	SUBQ    $0x10, BX
+	JGE     single
+
+rest:
+	ADDQ      $0x10, BX
+	JZ        done
+	MOVL      $-1, SI
+	BZHIL     BX, SI, SI
+	KMOVW     SI, K1
+	VMOVUPS.Z (AX)(DX*4), K1, Z1
+	VMOVUPS.Z (CX)(DX*4), K1, Z2
+	VMULPS    Z2, Z0, Z0
+	VADDPS    Z0, Z1, Z0
+	VMOVUPS   Z0, K1, (AX)(DX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func reluAVX512(dst *float32, x *float32, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·reluAVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), BX
+	XORQ DX, DX
+	SUBQ $0x40, BX
+	JL   few
+
+many:
+	VMOVUPS (CX)(DX*4), Z0
+	VPXORD  Z1, Z1, Z1
+	VMAXPS  Z0, Z1, Z0
+	VMOVUPS Z0, (AX)(DX*4)
+	VMOVUPS 64(CX)(DX*4), Z0
+	VPXORD  Z2, Z2, Z2
+	VMAXPS  Z0, Z2, Z0
+	VMOVUPS Z0, 64(AX)(DX*4)
+	VMOVUPS 128(CX)(DX*4), Z0
+	VPXORD  Z3, Z3, Z3
+	VMAXPS  Z0, Z3, Z0
+	VMOVUPS Z0, 128(AX)(DX*4)
+	VMOVUPS 192(CX)(DX*4), Z0
+	VPXORD  Z4, Z4, Z4
+	VMAXPS  Z0, Z4, Z0
+	VMOVUPS Z0, 192(AX)(DX*4)
+	ADDQ    $0x40, DX
+	SUBQ    $0x40, BX
+	JGE     many
+
+few:
+	ADDQ $0x40, BX
+	SUBQ $0x10, BX
+	JL   rest
+
+single:
+	VMOVUPS (CX)(DX*4), Z0
+	VPXORD  Z5, Z5, Z5
+	VMAXPS  Z0, Z5, Z0
+	VMOVUPS Z0, (AX)(DX*4)
+	ADDQ    $0x10, DX
+	SUBQ    $0x10, BX
+	JGE     single
+
+rest:
+	ADDQ      $0x10, BX
+	JZ        done
+	MOVL      $-1, SI
+	BZHIL     BX, SI, SI
+	KMOVW     SI, K1
+	VMOVUPS.Z (CX)(DX*4), K1, Z0
+	VPXORD    Z6, Z6, Z6
+	VMAXPS    Z0, Z6, Z0
+	VMOVUPS   Z0, K1, (AX)(DX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func addReLUAVX512(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·addReLUAVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), SI
+	XORQ BX, BX
+	SUBQ $0x40, SI
+	JL   few
+
+many:
+	VMOVUPS (CX)(BX*4), Z0
+	VMOVUPS (DX)(BX*4), Z1
+	VADDPS  Z1, Z0, Z0
+	VPXORD  Z2, Z2, Z2
+	VMAXPS  Z0, Z2, Z0
+	VMOVUPS Z0, (AX)(BX*4)
+	VMOVUPS 64(CX)(BX*4), Z0
+	VMOVUPS 64(DX)(BX*4), Z1
+	VADDPS  Z1, Z0, Z0
+	VPXORD  Z3, Z3, Z3
+	VMAXPS  Z0, Z3, Z0
+	VMOVUPS Z0, 64(AX)(BX*4)
+	VMOVUPS 128(CX)(BX*4), Z0
+	VMOVUPS 128(DX)(BX*4), Z1
+	VADDPS  Z1, Z0, Z0
+	VPXORD  Z4, Z4, Z4
+	VMAXPS  Z0, Z4, Z0
+	VMOVUPS Z0, 128(AX)(BX*4)
+	VMOVUPS 192(CX)(BX*4), Z0
+	VMOVUPS 192(DX)(BX*4), Z1
+	VADDPS  Z1, Z0, Z0
+	VPXORD  Z5, Z5, Z5
+	VMAXPS  Z0, Z5, Z0
+	VMOVUPS Z0, 192(AX)(BX*4)
+	ADDQ    $0x40, BX
+	SUBQ    $0x40, SI
+	JGE     many
+
+few:
+	ADDQ $0x40, SI
+	SUBQ $0x10, SI
+	JL   rest
+
+single:
+	VMOVUPS (CX)(BX*4), Z0
+	VMOVUPS (DX)(BX*4), Z1
+	VADDPS  Z1, Z0, Z0
+	VPXORD  Z6, Z6, Z6
+	VMAXPS  Z0, Z6, Z0
+	VMOVUPS Z0, (AX)(BX*4)
+	ADDQ    $0x10, BX
+	SUBQ    $0x10, SI
+	JGE     single
+
+rest:
+	ADDQ      $0x10, SI
+	JZ        done
+	MOVL      $-1, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (CX)(BX*4), K1, Z0
+	VMOVUPS.Z (DX)(BX*4), K1, Z1
+	VADDPS    Z1, Z0, Z0
+	VPXORD    Z7, Z7, Z7
+	VMAXPS    Z0, Z7, Z0
+	VMOVUPS   Z0, K1, (AX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func reluBackwardAVX512(dx *float32, dy *float32, y *float32, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·reluBackwardAVX512(SB), NOSPLIT, $0-32
+	MOVQ dx+0(FP), AX
+	MOVQ dy+8(FP), CX
+	MOVQ y+16(FP), DX
+	MOVQ n+24(FP), SI
+	XORQ BX, BX
+	SUBQ $0x40, SI
+	JL   few
+
+many:
+	VMOVUPS   (CX)(BX*4), Z0
+	VMOVUPS   (DX)(BX*4), Z1
+	VPXORD    Z2, Z2, Z2
+	VCMPPS    $0x16, Z2, Z1, K1
+	VMOVAPS.Z Z0, K1, Z0
+	VMOVUPS   Z0, (AX)(BX*4)
+	VMOVUPS   64(CX)(BX*4), Z0
+	VMOVUPS   64(DX)(BX*4), Z1
+	VPXORD    Z3, Z3, Z3
+	VCMPPS    $0x16, Z3, Z1, K1
+	VMOVAPS.Z Z0, K1, Z0
+	VMOVUPS   Z0, 64(AX)(BX*4)
+	VMOVUPS   128(CX)(BX*4), Z0
+	VMOVUPS   128(DX)(BX*4), Z1
+	VPXORD    Z4, Z4, Z4
+	VCMPPS    $0x16, Z4, Z1, K1
+	VMOVAPS.Z Z0, K1, Z0
+	VMOVUPS   Z0, 128(AX)(BX*4)
+	VMOVUPS   192(CX)(BX*4), Z0
+	VMOVUPS   192(DX)(BX*4), Z1
+	VPXORD    Z5, Z5, Z5
+	VCMPPS    $0x16, Z5, Z1, K1
+	VMOVAPS.Z Z0, K1, Z0
+	VMOVUPS   Z0, 192(AX)(BX*4)
+	ADDQ      $0x40, BX
+	SUBQ      $0x40, SI
+	JGE       many
+
+few:
+	ADDQ $0x40, SI
+	SUBQ $0x10, SI
+	JL   rest
+
+single:
+	VMOVUPS   (CX)(BX*4), Z0
+	VMOVUPS   (DX)(BX*4), Z1
+	VPXORD    Z6, Z6, Z6
+	VCMPPS    $0x16, Z6, Z1, K1
+	VMOVAPS.Z Z0, K1, Z0
+	VMOVUPS   Z0, (AX)(BX*4)
+	ADDQ      $0x10, BX
+	SUBQ      $0x10, SI
+	JGE       single
+
+rest:
+	ADDQ      $0x10, SI
+	JZ        done
+	MOVL      $-1, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (CX)(BX*4), K1, Z0
+	VMOVUPS.Z (DX)(BX*4), K1, Z1
+	VPXORD    Z7, Z7, Z7
+	VCMPPS    $0x16, Z7, Z1, K2
+	VMOVAPS.Z Z0, K2, Z0
+	VMOVUPS   Z0, K1, (AX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func sgdAVX512(w *float32, grad *float32, n int, scale float32, decay float32, lr float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·sgdAVX512(SB), NOSPLIT, $0-36
+	MOVQ         w+0(FP), AX
+	MOVQ         grad+8(FP), CX
+	VBROADCASTSS scale+24(FP), Z0
+	VBROADCASTSS decay+28(FP), Z1
+	VBROADCASTSS lr+32(FP), Z2
+	MOVQ         n+16(FP), BX
+	XORQ         DX, DX
+	SUBQ         $0x20, BX
+	JL           few
+
+many:
+	VMOVUPS (AX)(DX*4), Z3
+	VMOVUPS (CX)(DX*4), Z4
+	VMULPS  Z4, Z0, Z4
+	VMULPS  Z3, Z1, Z5
+	VADDPS  Z5, Z4, Z4
+	VMULPS  Z4, Z2, Z4
+	VSUBPS  Z4, Z3, Z3
+	VMOVUPS Z3, (AX)(DX*4)
+	VMOVUPS 64(AX)(DX*4), Z3
+	VMOVUPS 64(CX)(DX*4), Z4
+	VMULPS  Z4, Z0, Z4
+	VMULPS  Z3, Z1, Z5
+	VADDPS  Z5, Z4, Z4
+	VMULPS  Z4, Z2, Z4
+	VSUBPS  Z4, Z3, Z3
+	VMOVUPS Z3, 64(AX)(DX*4)
+	ADDQ    $0x20, DX
+	SUBQ    $0x20, BX
+	JGE     many
+
+few:
+	ADDQ $0x20, BX
+	SUBQ $0x10, BX
+	JL   rest
+
+single:
+	VMOVUPS (AX)(DX*4), Z3
+	VMOVUPS (CX)(DX*4), Z4
+	VMULPS  Z4, Z0, Z4
+	VMULPS  Z3, Z1, Z5
+	VADDPS  Z5, Z4, Z4
+	VMULPS  Z4, Z2, Z4
+	VSUBPS  Z4, Z3, Z3
+	VMOVUPS Z3, (AX)(DX*4)
+	ADDQ    $0x10, DX
+	SUBQ    $0x10, BX
+	JGE     single
+
+rest:
+	ADDQ      $0x10, BX
+	JZ        done
+	MOVL      $-1, SI
+	BZHIL     BX, SI, SI
+	KMOVW     SI, K1
+	VMOVUPS.Z (AX)(DX*4), K1, Z3
+	VMOVUPS.Z (CX)(DX*4), K1, Z4
+	VMULPS    Z4, Z0, Z0
+	VMULPS    Z3, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMULPS    Z0, Z2, Z0
+	VSUBPS    Z0, Z3, Z0
+	VMOVUPS   Z0, K1, (AX)(DX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func sgdMomentumAVX512(w *float32, velocity *float32, grad *float32, n int, scale float32, decay float32, momentum float32, lr float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·sgdMomentumAVX512(SB), NOSPLIT, $0-48
+	MOVQ         w+0(FP), AX
+	MOVQ         velocity+8(FP), CX
+	MOVQ         grad+16(FP), DX
+	VBROADCASTSS scale+32(FP), Z0
+	VBROADCASTSS decay+36(FP), Z1
+	VBROADCASTSS momentum+40(FP), Z2
+	VBROADCASTSS lr+44(FP), Z3
+	MOVQ         n+24(FP), SI
+	XORQ         BX, BX
+	SUBQ         $0x20, SI
+	JL           few
+
+many:
+	VMOVUPS (AX)(BX*4), Z4
+	VMOVUPS (CX)(BX*4), Z5
+	VMOVUPS (DX)(BX*4), Z6
+	VMULPS  Z6, Z0, Z6
+	VMULPS  Z4, Z1, Z7
+	VADDPS  Z7, Z6, Z6
+	VMULPS  Z5, Z2, Z5
+	VADDPS  Z6, Z5, Z5
+	VMULPS  Z5, Z3, Z6
+	VSUBPS  Z6, Z4, Z4
+	VMOVUPS Z4, (AX)(BX*4)
+	VMOVUPS Z5, (CX)(BX*4)
+	VMOVUPS 64(AX)(BX*4), Z4
+	VMOVUPS 64(CX)(BX*4), Z5
+	VMOVUPS 64(DX)(BX*4), Z6
+	VMULPS  Z6, Z0, Z6
+	VMULPS  Z4, Z1, Z7
+	VADDPS  Z7, Z6, Z6
+	VMULPS  Z5, Z2, Z5
+	VADDPS  Z6, Z5, Z5
+	VMULPS  Z5, Z3, Z6
+	VSUBPS  Z6, Z4, Z4
+	VMOVUPS Z4, 64(AX)(BX*4)
+	VMOVUPS Z5, 64(CX)(BX*4)
+	ADDQ    $0x20, BX
+	SUBQ    $0x20, SI
+	JGE     many
+
+few:
+	ADDQ $0x20, SI
+	SUBQ $0x10, SI
+	JL   rest
+
+single:
+	VMOVUPS (AX)(BX*4), Z4
+	VMOVUPS (CX)(BX*4), Z5
+	VMOVUPS (DX)(BX*4), Z6
+	VMULPS  Z6, Z0, Z6
+	VMULPS  Z4, Z1, Z7
+	VADDPS  Z7, Z6, Z6
+	VMULPS  Z5, Z2, Z5
+	VADDPS  Z6, Z5, Z5
+	VMULPS  Z5, Z3, Z6
+	VSUBPS  Z6, Z4, Z4
+	VMOVUPS Z4, (AX)(BX*4)
+	VMOVUPS Z5, (CX)(BX*4)
+	ADDQ    $0x10, BX
+	SUBQ    $0x10, SI
+	JGE     single
+
+rest:
+	ADDQ      $0x10, SI
+	JZ        done
+	MOVL      $-1, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (AX)(BX*4), K1, Z4
+	VMOVUPS.Z (CX)(BX*4), K1, Z5
+	VMOVUPS.Z (DX)(BX*4), K1, Z6
+	VMULPS    Z6, Z0, Z0
+	VMULPS    Z4, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMULPS    Z5, Z2, Z1
+	VADDPS    Z0, Z1, Z0
+	VMULPS    Z0, Z3, Z1
+	VSUBPS    Z1, Z4, Z1
+	VMOVUPS   Z1, K1, (AX)(BX*4)
+	VMOVUPS   Z0, K1, (CX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func sgdNesterovAVX512(w *float32, velocity *float32, grad *float32, n int, scale float32, decay float32, momentum float32, lr float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·sgdNesterovAVX512(SB), NOSPLIT, $0-48
+	MOVQ         w+0(FP), AX
+	MOVQ         velocity+8(FP), CX
+	MOVQ         grad+16(FP), DX
+	VBROADCASTSS scale+32(FP), Z0
+	VBROADCASTSS decay+36(FP), Z1
+	VBROADCASTSS momentum+40(FP), Z2
+	VBROADCASTSS lr+44(FP), Z3
+	MOVQ         n+24(FP), SI
+	XORQ         BX, BX
+	SUBQ         $0x20, SI
+	JL           few
+
+many:
+	VMOVUPS (AX)(BX*4), Z4
+	VMOVUPS (CX)(BX*4), Z5
+	VMOVUPS (DX)(BX*4), Z6
+	VMULPS  Z6, Z0, Z6
+	VMULPS  Z4, Z1, Z7
+	VADDPS  Z7, Z6, Z6
+	VMULPS  Z5, Z2, Z5
+	VADDPS  Z6, Z5, Z5
+	VMULPS  Z5, Z2, Z7
+	VADDPS  Z7, Z6, Z6
+	VMULPS  Z6, Z3, Z6
+	VSUBPS  Z6, Z4, Z4
+	VMOVUPS Z4, (AX)(BX*4)
+	VMOVUPS Z5, (CX)(BX*4)
+	VMOVUPS 64(AX)(BX*4), Z4
+	VMOVUPS 64(CX)(BX*4), Z5
+	VMOVUPS 64(DX)(BX*4), Z6
+	VMULPS  Z6, Z0, Z6
+	VMULPS  Z4, Z1, Z7
+	VADDPS  Z7, Z6, Z6
+	VMULPS  Z5, Z2, Z5
+	VADDPS  Z6, Z5, Z5
+	VMULPS  Z5, Z2, Z7
+	VADDPS  Z7, Z6, Z6
+	VMULPS  Z6, Z3, Z6
+	VSUBPS  Z6, Z4, Z4
+	VMOVUPS Z4, 64(AX)(BX*4)
+	VMOVUPS Z5, 64(CX)(BX*4)
+	ADDQ    $0x20, BX
+	SUBQ    $0x20, SI
+	JGE     many
+
+few:
+	ADDQ $0x20, SI
+	SUBQ $0x10, SI
+	JL   rest
+
+single:
+	VMOVUPS (AX)(BX*4), Z4
+	VMOVUPS (CX)(BX*4), Z5
+	VMOVUPS (DX)(BX*4), Z6
+	VMULPS  Z6, Z0, Z6
+	VMULPS  Z4, Z1, Z7
+	VADDPS  Z7, Z6, Z6
+	VMULPS  Z5, Z2, Z5
+	VADDPS  Z6, Z5, Z5
+	VMULPS  Z5, Z2, Z7
+	VADDPS  Z7, Z6, Z6
+	VMULPS  Z6, Z3, Z6
+	VSUBPS  Z6, Z4, Z4
+	VMOVUPS Z4, (AX)(BX*4)
+	VMOVUPS Z5, (CX)(BX*4)
+	ADDQ    $0x10, BX
+	SUBQ    $0x10, SI
+	JGE     single
+
+rest:
+	ADDQ      $0x10, SI
+	JZ        done
+	MOVL      $-1, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (AX)(BX*4), K1, Z4
+	VMOVUPS.Z (CX)(BX*4), K1, Z5
+	VMOVUPS.Z (DX)(BX*4), K1, Z6
+	VMULPS    Z6, Z0, Z0
+	VMULPS    Z4, Z1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMULPS    Z5, Z2, Z1
+	VADDPS    Z0, Z1, Z1
+	VMULPS    Z1, Z2, Z2
+	VADDPS    Z2, Z0, Z0
+	VMULPS    Z0, Z3, Z0
+	VSUBPS    Z0, Z4, Z0
+	VMOVUPS   Z0, K1, (AX)(BX*4)
+	VMOVUPS   Z1, K1, (CX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func adamAVX512(w *float32, m *float32, v *float32, grad *float32, n int, decay float32, beta1 float32, rest1 float32, beta2 float32, rest2 float32, root float32, eps float32, step float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·adamAVX512(SB), NOSPLIT, $0-72
+	MOVQ         w+0(FP), AX
+	MOVQ         m+8(FP), CX
+	MOVQ         v+16(FP), DX
+	MOVQ         grad+24(FP), BX
+	VBROADCASTSS decay+40(FP), Z0
+	VBROADCASTSS beta1+44(FP), Z1
+	VBROADCASTSS rest1+48(FP), Z2
+	VBROADCASTSS beta2+52(FP), Z3
+	VBROADCASTSS rest2+56(FP), Z4
+	VBROADCASTSS root+60(FP), Z5
+	VBROADCASTSS eps+64(FP), Z6
+	VBROADCASTSS step+68(FP), Z7
+	MOVQ         n+32(FP), DI
+	XORQ         SI, SI
+	SUBQ         $0x10, DI
+	JL           rest
+
+single:
+	VMOVUPS (AX)(SI*4), Z8
+	VMOVUPS (CX)(SI*4), Z9
+	VMOVUPS (DX)(SI*4), Z10
+	VMOVUPS (BX)(SI*4), Z11
+	VMULPS  Z8, Z0, Z12
+	VADDPS  Z12, Z11, Z11
+	VMULPS  Z9, Z1, Z9
+	VMULPS  Z11, Z2, Z12
+	VADDPS  Z12, Z9, Z9
+	VMULPS  Z10, Z3, Z10
+	VMULPS  Z11, Z4, Z12
+	VMULPS  Z11, Z12, Z11
+	VADDPS  Z11, Z10, Z10
+	VSQRTPS Z10, Z11
+	VMULPS  Z11, Z5, Z11
+	VADDPS  Z6, Z11, Z11
+	VMULPS  Z9, Z7, Z12
+	VDIVPS  Z11, Z12, Z11
+	VSUBPS  Z11, Z8, Z8
+	VMOVUPS Z8, (AX)(SI*4)
+	VMOVUPS Z9, (CX)(SI*4)
+	VMOVUPS Z10, (DX)(SI*4)
+	ADDQ    $0x10, SI
+	SUBQ    $0x10, DI
+	JGE     single
+
+rest:
+	ADDQ      $0x10, DI
+	JZ        done
+	MOVL      $-1, R8
+	BZHIL     DI, R8, R8
+	KMOVW     R8, K1
+	VMOVUPS.Z (AX)(SI*4), K1, Z8
+	VMOVUPS.Z (CX)(SI*4), K1, Z9
+	VMOVUPS.Z (DX)(SI*4), K1, Z10
+	VMOVUPS.Z (BX)(SI*4), K1, Z11
+	VMULPS    Z8, Z0, Z0
+	VADDPS    Z0, Z11, Z0
+	VMULPS    Z9, Z1, Z1
+	VMULPS    Z0, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMULPS    Z10, Z3, Z2
+	VMULPS    Z0, Z4, Z3
+	VMULPS    Z0, Z3, Z0
+	VADDPS    Z0, Z2, Z0
+	VSQRTPS   Z0, Z2
+	VMULPS    Z2, Z5, Z2
+	VADDPS    Z6, Z2, Z2
+	VMULPS    Z1, Z7, Z3
+	VDIVPS    Z2, Z3, Z2
+	VSUBPS    Z2, Z8, Z2
+	VMOVUPS   Z2, K1, (AX)(SI*4)
+	VMOVUPS   Z1, K1, (CX)(SI*4)
+	VMOVUPS   Z0, K1, (DX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func sumAVX512(lanes *float32, x *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·sumAVX512(SB), NOSPLIT, $0-24
+	MOVQ    lanes+0(FP), AX
+	MOVQ    x+8(FP), CX
+	MOVQ    n+16(FP), DX
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+
+loop:
+	VADDPS  (CX), Z0, Z0
+	VADDPS  64(CX), Z1, Z1
+	VADDPS  128(CX), Z2, Z2
+	VADDPS  192(CX), Z3, Z3
+	ADDQ    $+256, CX
+	SUBQ    $0x40, DX
+	JNZ     loop
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	VZEROUPPER
+	RET
+
+// func dotAVX512(lanes *float32, a *float32, b *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·dotAVX512(SB), NOSPLIT, $0-32
+	MOVQ    lanes+0(FP), AX
+	MOVQ    a+8(FP), CX
+	MOVQ    b+16(FP), DX
+	MOVQ    n+24(FP), BX
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+
+loop:
+	VMOVUPS (CX), Z4
+	VMULPS  (DX), Z4, Z4
+	VADDPS  Z4, Z0, Z0
+	VMOVUPS 64(CX), Z4
+	VMULPS  64(DX), Z4, Z4
+	VADDPS  Z4, Z1, Z1
+	VMOVUPS 128(CX), Z4
+	VMULPS  128(DX), Z4, Z4
+	VADDPS  Z4, Z2, Z2
+	VMOVUPS 192(CX), Z4
+	VMULPS  192(DX), Z4, Z4
+	VADDPS  Z4, Z3, Z3
+	ADDQ    $+256, CX
+	ADDQ    $+256, DX
+	SUBQ    $0x40, BX
+	JNZ     loop
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	VZEROUPPER
+	RET
+
+// func maxAbsAVX512(lanes *uint32, x *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·maxAbsAVX512(SB), NOSPLIT, $0-24
+	MOVQ    lanes+0(FP), AX
+	MOVQ    x+8(FP), CX
+	MOVQ    n+16(FP), DX
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+
+loop:
+	VMOVUPS (CX), Z4
+	VPSLLD  $0x01, Z4, Z4
+	VPSRLD  $0x01, Z4, Z4
+	VPMAXUD Z4, Z0, Z0
+	VMOVUPS 64(CX), Z4
+	VPSLLD  $0x01, Z4, Z4
+	VPSRLD  $0x01, Z4, Z4
+	VPMAXUD Z4, Z1, Z1
+	VMOVUPS 128(CX), Z4
+	VPSLLD  $0x01, Z4, Z4
+	VPSRLD  $0x01, Z4, Z4
+	VPMAXUD Z4, Z2, Z2
+	VMOVUPS 192(CX), Z4
+	VPSLLD  $0x01, Z4, Z4
+	VPSRLD  $0x01, Z4, Z4
+	VPMAXUD Z4, Z3, Z3
+	ADDQ    $+256, CX
+	SUBQ    $0x40, DX
+	JNZ     loop
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	VZEROUPPER
+	RET
+
+// func combineAVX512(dst *float32, w *float32, xs *[]float32, count int, off int, n int, add bool)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·combineAVX512(SB), NOSPLIT, $0-49
+	MOVQ         dst+0(FP), AX
+	MOVQ         w+8(FP), CX
+	MOVQ         xs+16(FP), DX
+	MOVQ         count+24(FP), BX
+	MOVQ         off+32(FP), SI
+	MOVQ         n+40(FP), DI
+	MOVBLZX      add+48(FP), R8
+	LEAQ         (BX)(BX*2), BX
+	XORQ         R9, R9
+	MOVL         $0x80000000, R10
+	VMOVD        R10, X0
+	VBROADCASTSS X0, Z0
+	SUBQ         $0x80, DI
+	JL           few
+
+many:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	TESTL   R8, R8
+	JZ      manystart
+	VMOVUPS (AX)(R9*4), Z1
+	VMOVUPS 64(AX)(R9*4), Z2
+	VMOVUPS 128(AX)(R9*4), Z3
+	VMOVUPS 192(AX)(R9*4), Z4
+	VMOVUPS 256(AX)(R9*4), Z5
+	VMOVUPS 320(AX)(R9*4), Z6
+	VMOVUPS 384(AX)(R9*4), Z7
+	VMOVUPS 448(AX)(R9*4), Z8
+
+manystart:
+	XORQ R10, R10
+	MOVQ CX, R12
+
+manyinputs:
+	CMPQ         R10, BX
+	JGE          manyend
+	MOVQ         (DX)(R10*8), R11
+	LEAQ         (R11)(SI*4), R11
+	VBROADCASTSS (R12), Z9
+	VMULPS       (R11)(R9*4), Z9, Z10
+	VADDPS       Z10, Z1, Z1
+	VMULPS       64(R11)(R9*4), Z9, Z10
+	VADDPS       Z10, Z2, Z2
+	VMULPS       128(R11)(R9*4), Z9, Z10
+	VADDPS       Z10, Z3, Z3
+	VMULPS       192(R11)(R9*4), Z9, Z10
+	VADDPS       Z10, Z4, Z4
+	VMULPS       256(R11)(R9*4), Z9, Z10
+	VADDPS       Z10, Z5, Z5
+	VMULPS       320(R11)(R9*4), Z9, Z10
+	VADDPS       Z10, Z6, Z6
+	VMULPS       384(R11)(R9*4), Z9, Z10
+	VADDPS       Z10, Z7, Z7
+	VMULPS       448(R11)(R9*4), Z9, Z9
+	VADDPS       Z9, Z8, Z8
+	ADDQ         $0x03, R10
+	ADDQ         $0x04, R12
+	JMP          manyinputs
+
+manyend:
+	VMOVUPS Z1, (AX)(R9*4)
+	VMOVUPS Z2, 64(AX)(R9*4)
+	VMOVUPS Z3, 128(AX)(R9*4)
+	VMOVUPS Z4, 192(AX)(R9*4)
+	VMOVUPS Z5, 256(AX)(R9*4)
+	VMOVUPS Z6, 320(AX)(R9*4)
+	VMOVUPS Z7, 384(AX)(R9*4)
+	VMOVUPS Z8, 448(AX)(R9*4)
+	ADDQ    $0x80, R9
+	SUBQ    $0x80, DI
+	JGE     many
+
+few:
+	ADDQ $0x80, DI
+	SUBQ $0x10, DI
+	JL   rest
+
+single:
+	VMOVAPS Z0, Z1
+	TESTL   R8, R8
+	JZ      singlestart
+	VMOVUPS (AX)(R9*4), Z1
+
+singlestart:
+	XORQ R10, R10
+	MOVQ CX, R12
+
+singleinputs:
+	CMPQ         R10, BX
+	JGE          singleend
+	MOVQ         (DX)(R10*8), R11
+	LEAQ         (R11)(SI*4), R11
+	VBROADCASTSS (R12), Z2
+	VMULPS       (R11)(R9*4), Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	ADDQ         $0x03, R10
+	ADDQ         $0x04, R12
+	JMP          singleinputs
+
+singleend:
+	VMOVUPS Z1, (AX)(R9*4)
+	ADDQ    $0x10, R9
+	SUBQ    $0x10, DI
+	JGE     single
+
+rest:
+	ADDQ      $0x10, DI
+	JZ        done
+	MOVL      $-1, R10
+	BZHIL     DI, R10, R10
+	KMOVW     R10, K1
+	VMOVAPS   Z0, Z0
+	TESTL     R8, R8
+	JZ        reststart
+	VMOVUPS.Z (AX)(R9*4), K1, Z0
+
+reststart:
+	XORQ DI, DI
+	MOVQ CX, R8
+
+restinputs:
+	CMPQ         DI, BX
+	JGE          restend
+	MOVQ         (DX)(DI*8), CX
+	LEAQ         (CX)(SI*4), CX
+	VBROADCASTSS (R8), Z1
+	VMOVUPS.Z    (CX)(R9*4), K1, Z2
+	VMULPS       Z1, Z2, Z2
+	VADDPS       Z2, Z0, Z0
+	ADDQ         $0x03, DI
+	ADDQ         $0x04, R8
+	JMP          restinputs
+
+restend:
+	VMOVUPS Z0, K1, (AX)(R9*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func columnSumsAVX512(dst *float32, x *float32, ld int, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·columnSumsAVX512(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ ld+16(FP), DX
+	SHLQ $0x02, DX
+	MOVQ rows+24(FP), BX
+	MOVQ n+32(FP), SI
+	XORQ DI, DI
+	SUBQ $0x80, SI
+	JL   few
+
+many:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   BX, R8
+	LEAQ   (CX)(DI*4), R9
+
+manyrows:
+	VADDPS  (R9), Z0, Z0
+	VADDPS  64(R9), Z1, Z1
+	VADDPS  128(R9), Z2, Z2
+	VADDPS  192(R9), Z3, Z3
+	VADDPS  256(R9), Z4, Z4
+	VADDPS  320(R9), Z5, Z5
+	VADDPS  384(R9), Z6, Z6
+	VADDPS  448(R9), Z7, Z7
+	ADDQ    DX, R9
+	DECQ    R8
+	JNZ     manyrows
+	VMOVUPS (AX)(DI*4), Z8
+	VADDPS  Z0, Z8, Z8
+	VMOVUPS Z8, (AX)(DI*4)
+	VMOVUPS 64(AX)(DI*4), Z8
+	VADDPS  Z1, Z8, Z8
+	VMOVUPS Z8, 64(AX)(DI*4)
+	VMOVUPS 128(AX)(DI*4), Z8
+	VADDPS  Z2, Z8, Z8
+	VMOVUPS Z8, 128(AX)(DI*4)
+	VMOVUPS 192(AX)(DI*4), Z8
+	VADDPS  Z3, Z8, Z8
+	VMOVUPS Z8, 192(AX)(DI*4)
+	VMOVUPS 256(AX)(DI*4), Z8
+	VADDPS  Z4, Z8, Z8
+	VMOVUPS Z8, 256(AX)(DI*4)
+	VMOVUPS 320(AX)(DI*4), Z8
+	VADDPS  Z5, Z8, Z8
+	VMOVUPS Z8, 320(AX)(DI*4)
+	VMOVUPS 384(AX)(DI*4), Z8
+	VADDPS  Z6, Z8, Z8
+	VMOVUPS Z8, 384(AX)(DI*4)
+	VMOVUPS 448(AX)(DI*4), Z8
+	VADDPS  Z7, Z8, Z8
+	VMOVUPS Z8, 448(AX)(DI*4)
+	ADDQ    $0x80, DI
+	SUBQ    $0x80, SI
+	JGE     many
+
+few:
+	ADDQ $0x80, SI
+	SUBQ $0x10, SI
+	JL   rest
+
+single:
+	VPXORD Z9, Z9, Z9
+	MOVQ   BX, R8
+	LEAQ   (CX)(DI*4), R9
+
+singlerows:
+	VADDPS  (R9), Z9, Z9
+	ADDQ    DX, R9
+	DECQ    R8
+	JNZ     singlerows
+	VMOVUPS (AX)(DI*4), Z0
+	VADDPS  Z9, Z0, Z0
+	VMOVUPS Z0, (AX)(DI*4)
+	ADDQ    $0x10, DI
+	SUBQ    $0x10, SI
+	JGE     single
+
+rest:
+	ADDQ   $0x10, SI
+	JZ     done
+	MOVL   $-1, R8
+	BZHIL  SI, R8, R8
+	KMOVW  R8, K1
+	VPXORD Z10, Z10, Z10
+	LEAQ   (CX)(DI*4), CX
+
+restrows:
+	VMOVUPS.Z (CX), K1, Z0
+	VADDPS    Z0, Z10, Z10
+	ADDQ      DX, CX
+	DECQ      BX
+	JNZ       restrows
+	VMOVUPS.Z (AX)(DI*4), K1, Z0
+	VADDPS    Z10, Z0, Z0
+	VMOVUPS   Z0, K1, (AX)(DI*4)
+
+done:
+	VZEROUPPER
+	RET

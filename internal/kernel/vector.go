@@ -11,25 +11,33 @@ import "fmt"
 func Add(dst, a, b []float32) {
 	checkLen("add", "a", len(dst), len(a))
 	checkLen("add", "b", len(dst), len(b))
-	addGo(dst, a, b)
+	if len(dst) > 0 {
+		addVec(dst, a, b)
+	}
 }
 
 // Scale sets dst = alpha * x.
 func Scale(dst []float32, alpha float32, x []float32) {
 	checkLen("scale", "x", len(dst), len(x))
-	scaleGo(dst, alpha, x)
+	if len(dst) > 0 {
+		scaleVec(dst, alpha, x)
+	}
 }
 
 // Axpy sets dst = dst + alpha*x.
 func Axpy(dst []float32, alpha float32, x []float32) {
 	checkLen("axpy", "x", len(dst), len(x))
-	axpyGo(dst, alpha, x)
+	if len(dst) > 0 {
+		axpyVec(dst, alpha, x)
+	}
 }
 
 // ReLU sets dst = max(x, 0); a NaN stays a NaN.
 func ReLU(dst, x []float32) {
 	checkLen("relu", "x", len(dst), len(x))
-	reluGo(dst, x)
+	if len(dst) > 0 {
+		reluVec(dst, x)
+	}
 }
 
 // ReLUBackward sets dx = dy where y > 0, else 0, for y = ReLU(x); where y is
@@ -37,7 +45,9 @@ func ReLU(dst, x []float32) {
 func ReLUBackward(dx, dy, y []float32) {
 	checkLen("relu backward", "dy", len(dx), len(dy))
 	checkLen("relu backward", "y", len(dx), len(y))
-	reluBackwardGo(dx, dy, y)
+	if len(dx) > 0 {
+		reluBackwardVec(dx, dy, y)
+	}
 }
 
 func checkLen(op, name string, want, got int) {

@@ -74,6 +74,22 @@ func combineGo(add bool, dst []float32, w []float32, xs [][]float32, off int) {
 	}
 }
 
+func columnSumsGo(dst, x []float32, ld, rows int) {
+	const width = 16
+	for lo := 0; lo < len(dst); lo += width {
+		var sums [width]float32
+		n := min(width, len(dst)-lo)
+		for r := range rows {
+			for j, v := range x[r*ld+lo:][:n] {
+				sums[j] += v
+			}
+		}
+		for j, v := range sums[:n] {
+			dst[lo+j] += v
+		}
+	}
+}
+
 func sumGo(lanes *[sumLanes]float32, x []float32) {
 	for i, v := range x {
 		lanes[i%sumLanes] += v
@@ -89,7 +105,7 @@ func dotGo(lanes *[sumLanes]float32, a, b []float32) {
 
 // maxAbsGo returns the bits of the largest magnitude. As integers, the bits of
 // magnitudes are ordered like their values, with the NaNs on top.
-func maxAbsGo(most uint32, x []float32) uint32 {
+func maxAbsGo(x []float32) (most uint32) {
 	for _, v := range x {
 		most = max(most, math.Float32bits(v)&^(1<<31))
 	}

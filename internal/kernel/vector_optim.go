@@ -20,12 +20,16 @@ type SGDStep struct {
 // The gradient is left as it was.
 func SGD(w, velocity, grad []float32, s SGDStep) {
 	checkLen("sgd", "the gradient", len(w), len(grad))
-	if s.Momentum == 0 {
-		sgdGo(w, grad, &s)
-		return
+	if s.Momentum != 0 {
+		checkLen("sgd", "the velocity", len(w), len(velocity))
 	}
-	checkLen("sgd", "the velocity", len(w), len(velocity))
-	sgdMomentumGo(w, velocity, grad, &s)
+	switch {
+	case len(w) == 0:
+	case s.Momentum != 0:
+		sgdMomentumVec(w, velocity, grad, &s)
+	default:
+		sgdVec(w, grad, &s)
+	}
 }
 
 // AdamStep holds the settings of Adam.
@@ -49,8 +53,10 @@ func Adam(w, m, v, grad []float32, s AdamStep) {
 	checkLen("adam", "the first moment", len(w), len(m))
 	checkLen("adam", "the second moment", len(w), len(v))
 	checkLen("adam", "the gradient", len(w), len(grad))
-	c := s.constants()
-	adamGo(w, m, v, grad, &c)
+	if len(w) > 0 {
+		c := s.constants()
+		adamVec(w, m, v, grad, &c)
+	}
 }
 
 // adamConstants are the factors of one step, rounded once.

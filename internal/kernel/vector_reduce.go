@@ -13,19 +13,17 @@ const (
 )
 
 // Sum returns the sum of x, in the order stated above.
-func Sum(x []float32) float32 { return float32(sum64(x)) }
-
-func sum64(x []float32) float64 {
+func Sum(x []float32) float32 {
 	var total float64
 	var lanes [sumLanes]float32
 	for len(x) > 0 {
 		n := min(len(x), sumBlock)
 		lanes = [sumLanes]float32{}
-		sumGo(&lanes, x[:n])
+		sumVec(&lanes, x[:n])
 		total += float64(foldLanes(&lanes))
 		x = x[n:]
 	}
-	return total
+	return float32(total)
 }
 
 // Dot returns the sum of a[i]*b[i], each product rounded to float32, in the
@@ -37,7 +35,7 @@ func Dot(a, b []float32) float32 {
 	for len(a) > 0 {
 		n := min(len(a), sumBlock)
 		lanes = [sumLanes]float32{}
-		dotGo(&lanes, a[:n], b[:n])
+		dotVec(&lanes, a[:n], b[:n])
 		total += float64(foldLanes(&lanes))
 		a, b = a[n:], b[n:]
 	}
@@ -46,7 +44,7 @@ func Dot(a, b []float32) float32 {
 
 // MaxAbs returns the largest magnitude in x, 0 for no elements, and NaN if an
 // element is NaN.
-func MaxAbs(x []float32) float32 { return math.Float32frombits(maxAbsGo(0, x)) }
+func MaxAbs(x []float32) float32 { return math.Float32frombits(maxAbsVec(x)) }
 
 func foldLanes(lanes *[sumLanes]float32) float32 {
 	for h := sumLanes / 2; h > 0; h /= 2 {

@@ -34,26 +34,32 @@ func combineRows(op string, add bool, dst []float32, ldd int, w []float32, xs []
 			checkBlock(op, fmt.Sprintf("input %d", i), x, ldx, rows, cols)
 		}
 	}
-	for r := range rows {
-		combineGo(add, dst[r*ldd:r*ldd+cols], w, xs, r*ldx)
+	for r := range rowsOf(rows, cols) {
+		row := dst[r*ldd : r*ldd+cols]
+		switch {
+		case len(xs) > 0:
+			combineVec(add, row, w, xs, r*ldx)
+		case !add:
+			clear(row)
+		}
 	}
 }
 
 // AddBias adds a bias to each row of a rows x len(bias) matrix with row stride ld.
 func AddBias(dst []float32, ld, rows int, bias []float32) {
 	checkBlock("add bias", "the destination", dst, ld, rows, len(bias))
-	for r := range rows {
+	for r := range rowsOf(rows, len(bias)) {
 		row := dst[r*ld : r*ld+len(bias)]
-		Add(row, row, bias)
+		addVec(row, row, bias)
 	}
 }
 
 // AddBiasReLU is AddBias followed by ReLU, in one pass.
 func AddBiasReLU(dst []float32, ld, rows int, bias []float32) {
 	checkBlock("add bias and relu", "the destination", dst, ld, rows, len(bias))
-	for r := range rows {
+	for r := range rowsOf(rows, len(bias)) {
 		row := dst[r*ld : r*ld+len(bias)]
-		addReLUGo(row, row, bias)
+		addReLUVec(row, row, bias)
 	}
 }
 
@@ -63,14 +69,17 @@ func AddBiasReLU(dst []float32, ld, rows int, bias []float32) {
 func ColumnSums(dst []float32, x []float32, ld, rows int) {
 	checkBlock("column sums", "x", x, ld, rows, len(dst))
 	clear(dst)
-	block := make([]float32, len(dst))
-	for r0 := 0; r0 < rows; r0 += sumRows {
-		clear(block)
-		for r := r0; r < min(r0+sumRows, rows); r++ {
-			addGo(block, block, x[r*ld:r*ld+len(dst)])
-		}
-		addGo(dst, dst, block)
+	for r := 0; r < rowsOf(rows, len(dst)); r += sumRows {
+		columnSumsVec(dst, x[r*ld:], ld, min(sumRows, rows-r))
 	}
+}
+
+// rowsOf returns how many rows there are to work on: none if they are empty.
+func rowsOf(rows, cols int) int {
+	if cols == 0 {
+		return 0
+	}
+	return rows
 }
 
 const sumRows = 256

@@ -7,5 +7,6 @@ import "github.com/mmcloughlin/avo/build"
 func main() {
 	build.ConstraintExpr("amd64,!noasm")
 	products()
+	vectors()
 	build.Generate()
 }
