@@ -68,13 +68,13 @@ func (r *Resident) Product(g *Graph, layer string, weight *Param, x *gorgonia.No
 	if l.Name != layer {
 		return nil, fmt.Errorf("nn: layer %s has been placed as %s: it must be used in the model that Place was given", layer, l.Name)
 	}
-	if g.needsGrad(x) && !l.config.Backward {
-		return nil, fmt.Errorf("nn: layer %s: the gradient of its input is wanted, but no trainable parameter comes before it in the model: set InputGrad", layer)
-	}
 	for _, o := range g.ops {
 		if o.layer == layer && o.kind == forwardStart {
 			return nil, fmt.Errorf("nn: layer %s: a resident layer can be used once in a model", layer)
 		}
+	}
+	if g.needsGrad(x) && !l.config.Backward {
+		return nil, fmt.Errorf("nn: layer %s: the gradient of its input is wanted, but no trainable parameter comes before it in the model: set InputGrad", layer)
 	}
 	train := !weight.Frozen
 	started, err := g.startRound(l, coded.Round{Layer: layer, Product: coded.Forward, Keep: train}, forwardStart, x)
