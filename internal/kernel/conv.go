@@ -145,7 +145,7 @@ func ConvBackwardBias(p *Pool, g Conv, dy, db []float32) {
 	p.Run(g.CO, func(o int) {
 		s := 0.0
 		for n := range g.N {
-			s += sum64(dy[(n*g.CO+o)*plane:][:plane])
+			s += float64(Sum(dy[(n*g.CO+o)*plane:][:plane]))
 		}
 		db[o] = float32(s)
 	})

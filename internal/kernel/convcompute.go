@@ -101,7 +101,7 @@ func (c *correlation) part(i int) {
 }
 
 // compute computes the results of one phase.
-func (c *correlation) compute(s *scratch, f *phase, src []float32, group, first, images int, t channelTile) {
+func (c *correlation) compute(s *convScratch, f *phase, src []float32, group, first, images int, t channelTile) {
 	pixels := f.pixels()
 	s.out = grow(s.out, (c.source.images*pixels+f.kernel.members)*t.width)
 	if len(f.off) == 0 {
@@ -144,7 +144,7 @@ func (c *correlation) scatter(dst, out []float32, f *phase, t channelTile) {
 
 // view returns the channels of a group of some images of src, from the image
 // first on, as the layout v tells: in place or as a padded copy.
-func (s *scratch) view(isa *convISA, v *planes, src []float32, groups, group, first, images int) []float32 {
+func (s *convScratch) view(isa *convISA, v *planes, src []float32, groups, group, first, images int) []float32 {
 	plane := v.h * v.w
 	from := src[(first*groups+group)*v.channels*plane:]
 	if v.fits() && images == v.images && (groups == 1 || images == 1) {

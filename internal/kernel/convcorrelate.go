@@ -132,7 +132,11 @@ func (c *correlation) plan(ws *Workspace, g Conv, backward bool, threads int) {
 	parts := ceilDiv(g.N, c.source.images) * g.Groups
 	c.chunks = max(1, min(ceilDiv(2*threads, parts), c.tiles))
 
-	c.phases = grow(c.phases, len(c.rows.phases)*len(c.cols.phases))
+	if n := len(c.rows.phases) * len(c.cols.phases); cap(c.phases) < n {
+		c.phases = make([]phase, n)
+	} else {
+		c.phases = c.phases[:n]
+	}
 	packed := 0
 	for i := range c.phases {
 		f := &c.phases[i]

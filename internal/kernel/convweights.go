@@ -143,7 +143,7 @@ func (d *weightGradient) part(i int) {
 }
 
 // addBlock adds the products of a block of images to a tile's sums, or sets them.
-func (d *weightGradient) addBlock(s *scratch, src, sums []float32, group, first, images int, t channelTile, add bool) {
+func (d *weightGradient) addBlock(s *convScratch, src, sums []float32, group, first, images int, t channelTile, add bool) {
 	steps := images * d.pixels
 	s.b = grow(s.b, steps*t.width)
 	for n := range images {

@@ -11,11 +11,11 @@ type Workspace struct {
 	weights     weightGradient
 
 	mu   sync.Mutex
-	free []*scratch
+	free []*convScratch
 }
 
-// scratch is the memory of one part of a computation at a time.
-type scratch struct {
+// convScratch is the memory of one part of a computation at a time.
+type convScratch struct {
 	padded   padded
 	out      []float32 // rows of results
 	b        []float32 // the transposed gradient of the output
@@ -30,7 +30,7 @@ func (ws *Workspace) orNew() *Workspace {
 	return ws
 }
 
-func (ws *Workspace) take() *scratch {
+func (ws *Workspace) take() *convScratch {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if last := len(ws.free) - 1; last >= 0 {
@@ -38,21 +38,13 @@ func (ws *Workspace) take() *scratch {
 		ws.free = ws.free[:last]
 		return s
 	}
-	return new(scratch)
+	return new(convScratch)
 }
 
-func (ws *Workspace) give(s *scratch) {
+func (ws *Workspace) give(s *convScratch) {
 	ws.mu.Lock()
 	ws.free = append(ws.free, s)
 	ws.mu.Unlock()
-}
-
-// grow returns s with length n. The entries are unspecified.
-func grow[T any](s []T, n int) []T {
-	if cap(s) < n {
-		return make([]T, n)
-	}
-	return s[:n]
 }
 
 // planes is how the sweeps see some images of a tensor: planes of h x w, with

@@ -149,7 +149,3 @@ func (isa *convISA) packedColumns(columns int) int {
 	}
 	return full + isa.width(columns-full)
 }
-
-func ceilDiv(a, b int) int { return (a + b - 1) / b }
-
-func roundUp(a, b int) int { return ceilDiv(a, b) * b }
