@@ -106,8 +106,8 @@ func (t *itemTask) part(i int) {
 	across := ceilDiv(g.n, g.colsPer)
 	r := g.i0 + i/across*g.rowsPer
 	c := i % across * g.colsPer
-	w := scratches.get()
-	defer scratches.put(w)
+	w := itemMemories.get()
+	defer itemMemories.put(w)
 	it := &w.item
 	it.gemm = g
 	it.r0, it.r1 = r, min(r+g.rowsPer, g.i1)
@@ -125,7 +125,7 @@ type item struct {
 	tile           tile
 }
 
-func (it *item) compute(w *scratch) {
+func (it *item) compute(w *itemMemory) {
 	it.bd, _ = it.b.(*matrix)
 	if it.bd != nil && it.bd.inner {
 		it.bd = nil

@@ -2,8 +2,8 @@ package kernel
 
 import "sync"
 
-// scratch is the memory of one item.
-type scratch struct {
+// itemMemory is what the computation of an item needs.
+type itemMemory struct {
 	a, b []float32
 	item item
 }
@@ -38,14 +38,6 @@ func (l *freeList[T]) put(x *T) {
 // At most some dozens of megabytes are held: an item has less than a megabyte,
 // a product at most sharedLimit elements (or a block of k of mr rows).
 var (
-	scratches = freeList[scratch]{most: 64}
+	itemMemories = freeList[itemMemory]{most: 64}
 	gemms     = freeList[gemm]{most: 8}
 )
-
-// grow returns s with length n; its elements are arbitrary.
-func grow(s []float32, n int) []float32 {
-	if cap(s) < n {
-		return make([]float32, n)
-	}
-	return s[:n]
-}

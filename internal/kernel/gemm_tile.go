@@ -67,7 +67,3 @@ func (f *family) multiply(t *tile) {
 	}
 	f.run(h, w/f.lanes, t)
 }
-
-func roundUp(x, unit int) int { return (x + unit - 1) / unit * unit }
-
-func ceilDiv(x, y int) int { return (x + y - 1) / y }

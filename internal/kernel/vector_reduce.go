@@ -13,7 +13,10 @@ const (
 )
 
 // Sum returns the sum of x, in the order stated above.
-func Sum(x []float32) float32 {
+func Sum(x []float32) float32 { return float32(sum64(x)) }
+
+// sum64 is Sum before its last rounding.
+func sum64(x []float32) float64 {
 	var total float64
 	var lanes [sumLanes]float32
 	for len(x) > 0 {
@@ -23,7 +26,7 @@ func Sum(x []float32) float32 {
 		total += float64(foldLanes(&lanes))
 		x = x[n:]
 	}
-	return float32(total)
+	return total
 }
 
 // Dot returns the sum of a[i]*b[i], each product rounded to float32, in the
