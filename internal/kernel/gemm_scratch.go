@@ -39,5 +39,5 @@ func (l *freeList[T]) put(x *T) {
 // a product at most sharedLimit elements (or a block of k of mr rows).
 var (
 	itemMemories = freeList[itemMemory]{most: 64}
-	gemms     = freeList[gemm]{most: 8}
+	gemms        = freeList[gemm]{most: 8}
 )
