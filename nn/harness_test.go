@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 	"gorgonia.org/gorgonia"
 
+	"github.com/coda-ml/coda/coded"
 	"github.com/coda-ml/coda/internal/kernel"
 	"github.com/coda-ml/coda/internal/safetensors"
 )
@@ -182,4 +183,8 @@ func wantClose(t *testing.T, what string, got, want []float32, tol float64) {
 			return
 		}
 	}
+}
+
+func tensorOf(shape []int, n int) coded.Tensor {
+	return coded.Tensor{Shape: shape, Data: make([]float32, n)}
 }

@@ -1,7 +1,18 @@
 package nn
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
 	"testing"
+
+	"gorgonia.org/gorgonia"
+
+	"github.com/coda-ml/coda/internal/kernel"
 )
 
 func newNetwork(t testing.TB, m Module, shape []int, c Config) *Network {
@@ -16,4 +27,445 @@ func newNetwork(t testing.TB, m Module, shape []int, c Config) *Network {
 		}
 	})
 	return net
+}
+
+// batchFor returns a batch of the small network's size, the same for a seed.
+func batchFor(shape []int, n int, seed uint64) ([]float32, []int32) {
+	rng := newRand(seed)
+	labels := make([]int32, n)
+	for i := range labels {
+		labels[i] = int32(rng.IntN(3))
+	}
+	return normals(rng, n*size(shape)), labels
+}
+
+// descend is the simplest optimiser.
+func descend(net *Network, lr float32) {
+	for _, p := range net.Params() {
+		for i, g := range p.Grad {
+			p.Value.Data[i] -= lr * g
+		}
+	}
+}
+
+func flatGrads(net *Network) []float32 {
+	var all []float32
+	for _, p := range net.Params() {
+		all = append(all, p.Grad...)
+	}
+	return all
+}
+
+func TestTrainingLearns(t *testing.T) {
+	rng, shape := newRand(2), []int{2, 8, 6}
+	model := Sequential{
+		NewConv2d(rng, 2, 8, 3, Conv2dConfig{Padding: 1}), ReLU{}, MaxPool2d{Kernel: 2}, Flatten{}, NewLinear(rng, 8*4*3, 3),
+	}
+	net := newNetwork(t, model, shape, Config{Threads: 2})
+	x, labels := batchFor(shape, 12, 1)
+	for i, label := range labels { // a plane of another mean for each class
+		for j := range size(shape) {
+			x[i*size(shape)+j] = x[i*size(shape)+j]/4 + float32(label) - 1
+		}
+	}
+	first, _, err := net.Train(t.Context(), 1, x, labels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var last float64
+	var correct int
+	for step := range 60 {
+		descend(net, 0.1)
+		if last, correct, err = net.Train(t.Context(), step+2, x, labels); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if last > first/10 || correct != len(labels) {
+		t.Errorf("loss %v after 60 steps, %v before; %d of %d correct", last, first, correct, len(labels))
+	}
+}
+
+// TestEvaluateInParts: the result does not depend on how a set is cut into
+// batches, the last one smaller; each batch size has a graph of its own.
+func TestEvaluateInParts(t *testing.T) {
+	model, shape := smallNet()
+	net := newNetwork(t, model, shape, Config{Threads: 2})
+	x, labels := batchFor(shape, 10, 2)
+	whole, wholeCorrect, err := net.Evaluate(t.Context(), x, labels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, batch := range []int{1, 3, 4, 7} {
+		sum, correct := 0.0, 0
+		for at := 0; at < len(labels); at += batch {
+			end := min(at+batch, len(labels))
+			s, c, err := net.Evaluate(t.Context(), x[at*size(shape):end*size(shape)], labels[at:end])
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum, correct = sum+s, correct+c
+		}
+		if math.Abs(sum-whole) > 1e-5*whole || correct != wholeCorrect {
+			t.Errorf("batches of %d: loss %v, %d correct; want %v, %d", batch, sum, correct, whole, wholeCorrect)
+		}
+	}
+}
+
+// TestTrainingKeepsEvaluationApart: an evaluation between steps changes
+// nothing, and sees the parameters as the steps have left them.
+func TestTrainingKeepsEvaluationApart(t *testing.T) {
+	losses := func(evaluate bool) (list []float64) {
+		model, shape := smallNet()
+		net := newNetwork(t, model, shape, Config{Threads: 1})
+		x, labels := batchFor(shape, 6, 3)
+		for step := range 5 {
+			if evaluate {
+				sum, _, err := net.Evaluate(t.Context(), x, labels)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() {
+					if got := sum / float64(len(labels)); math.Abs(got-list[step]) > 1e-6*got {
+						t.Errorf("step %d: evaluated loss %v, trained %v", step, got, list[step])
+					}
+				}()
+			}
+			loss, _, err := net.Train(t.Context(), step+1, x, labels)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, loss)
+			descend(net, 0.1)
+		}
+		return list
+	}
+	if a, b := losses(false), losses(true); !slices.Equal(a, b) {
+		t.Errorf("losses %v with evaluations between, %v without", b, a)
+	}
+}
+
+func TestSameBits(t *testing.T) {
+	for _, threads := range []int{1, 2} {
+		var runs [2][]float32
+		for i := range runs {
+			model, shape := smallNet()
+			net := newNetwork(t, model, shape, Config{Threads: threads})
+			for step := range 6 {
+				x, labels := batchFor(shape, 5+step%2, uint64(step))
+				if _, _, err := net.Train(t.Context(), step+1, x, labels); err != nil {
+					t.Fatal(err)
+				}
+				runs[i] = append(runs[i], flatGrads(net)...)
+				descend(net, 0.1)
+			}
+		}
+		if !slices.Equal(runs[0], runs[1]) {
+			t.Errorf("%d threads: two equal runs differ", threads)
+		}
+	}
+}
+
+// TestAccumulate: the gradient of a batch is the mean of its parts'.
+func TestAccumulate(t *testing.T) {
+	model, shape := smallNet()
+	net := newNetwork(t, model, shape, Config{Threads: 2})
+	x, labels := batchFor(shape, 12, 4)
+	if _, _, err := net.Train(t.Context(), 1, x, labels); err != nil {
+		t.Fatal(err)
+	}
+	want := flatGrads(net)
+	third := 4 * size(shape)
+	for round := range 2 { // the second finds the sums of the first
+		if _, _, err := net.Train(t.Context(), 2, x[:third], labels[:4]); err != nil {
+			t.Fatal(err)
+		}
+		for i := 1; i < 3; i++ {
+			if _, _, err := net.Accumulate(t.Context(), 2, x[i*third:(i+1)*third], labels[4*i:4*i+4]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := flatGrads(net)
+		kernel.Scale(got, 1.0/3, got)
+		wantClose(t, fmt.Sprintf("round %d: accumulated gradient", round), got, want, 1e-5)
+	}
+	sum := flatGrads(net)
+	if _, _, err := net.Accumulate(t.Context(), 3, x[:third], []int32{0, 1, 2, 3}); err == nil {
+		t.Error("label 3 of 3 classes is taken")
+	}
+	if !slices.Equal(flatGrads(net), sum) {
+		t.Error("a failed Accumulate has changed the gradients")
+	}
+}
+
+func TestAccumulateWithoutTrain(t *testing.T) {
+	model, shape := smallNet()
+	net := newNetwork(t, model, shape, Config{Threads: 1})
+	x, labels := batchFor(shape, 4, 4)
+	if _, _, err := net.Train(t.Context(), 1, x, labels); err != nil {
+		t.Fatal(err)
+	}
+	want := flatGrads(net)
+	net.dropGrads()
+	if _, _, err := net.Accumulate(t.Context(), 1, x, labels); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(flatGrads(net), want) {
+		t.Error("Accumulate onto nothing differs from Train")
+	}
+}
+
+func TestFrozenAndFirstLayer(t *testing.T) {
+	model, shape := smallNet()
+	frozen := model[3].(*Conv2d)
+	frozen.Weight.Frozen = true
+	net := newNetwork(t, model, shape, Config{Threads: 1})
+	x, labels := batchFor(shape, 4, 5)
+	if _, _, err := net.Train(t.Context(), 1, x, labels); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range net.Params() {
+		if got, want := p.Grad != nil, p.Param != frozen.Weight; got != want {
+			t.Errorf("%s has a gradient: %v, want %v", p.Name, got, want)
+		}
+	}
+	var backward []string
+	for _, o := range net.programs[0].g.ops {
+		if strings.HasSuffix(o.kind, "backward input") || strings.HasSuffix(o.kind, "backward weight") {
+			backward = append(backward, o.String())
+		}
+	}
+	// No input gradient of layer 0, no weight gradient of the frozen layer 3.
+	want := []string{
+		"12: linear backward input", "12: linear backward weight", "10: linear backward input", "10: linear backward weight",
+		"5: conv2d backward input", "5: conv2d backward weight", "3: conv2d backward input", "0: conv2d backward weight",
+	}
+	if !slices.Equal(backward, want) {
+		t.Errorf("backward operations %q, want %q", backward, want)
+	}
+}
+
+// twice applies one Linear two times.
+type twice struct{ FC *Linear }
+
+func (m twice) Forward(g *Graph, x *gorgonia.Node) (*gorgonia.Node, error) {
+	return Chain(g, x, m.FC, ReLU{}, m.FC)
+}
+
+func TestParameterUsedTwice(t *testing.T) {
+	fc := NewLinear(newRand(8), 4, 4)
+	net := newNetwork(t, twice{fc}, []int{4}, Config{Threads: 1})
+	x, labels := batchFor([]int{4}, 5, 8)
+	if _, _, err := net.Train(t.Context(), 1, x, labels); err != nil {
+		t.Fatal(err)
+	}
+	values := map[*Param][]float64{}
+	for _, p := range net.Params() {
+		for _, v := range p.Value.Data {
+			values[p.Param] = append(values[p.Param], float64(v))
+		}
+	}
+	const h = 1e-5
+	for _, p := range net.Params() {
+		var want []float32
+		for i := range p.Value.Data {
+			var ends [2]float64
+			for k, d := range []float64{h, -h} {
+				values[p.Param][i] += d
+				ends[k] = reference(t, Sequential{fc, ReLU{}, fc}, values, []int{4}, x, labels)
+				values[p.Param][i] -= d
+			}
+			want = append(want, float32((ends[0]-ends[1])/(2*h)))
+		}
+		wantClose(t, p.Name, p.Grad, want, 1e-5)
+	}
+}
+
+func TestGraphsAreBounded(t *testing.T) {
+	model, shape := smallNet()
+	net := newNetwork(t, model, shape, Config{Threads: 1, MaxGraphs: 2})
+	for _, n := range []int{1, 2, 3, 1, 3} {
+		x, labels := batchFor(shape, n, 1)
+		if _, _, err := net.Train(t.Context(), 1, x, labels); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var kept []int
+	for _, p := range net.programs {
+		kept = append(kept, p.batch)
+	}
+	if !slices.Equal(kept, []int{1, 3}) {
+		t.Errorf("graphs kept are for batches %v, want [1 3]", kept)
+	}
+}
+
+// TestSteadyState: after the first steps, a step allocates no tensor and
+// leaves no goroutine behind. The batch of 64 has tensors of 200 kB and more.
+func TestSteadyState(t *testing.T) {
+	rng := newRand(1)
+	model := Sequential{
+		NewConv2d(rng, 1, 8, 3, Conv2dConfig{Padding: 1}), ReLU{}, MaxPool2d{Kernel: 2},
+		NewConv2d(rng, 8, 16, 3, Conv2dConfig{Padding: 1}), ReLU{},
+		Flatten{}, NewLinear(rng, 16*14*14, 64), ReLU{}, NewLinear(rng, 64, 3),
+	}
+	shape := []int{1, 28, 28}
+	net := newNetwork(t, model, shape, Config{Threads: 2})
+	x, labels := batchFor(shape, 64, 1)
+	half := 32 * size(shape)
+	step := func() {
+		if _, _, err := net.Train(t.Context(), 1, x, labels); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := net.Accumulate(t.Context(), 1, x[:half], labels[:32]); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := net.Evaluate(t.Context(), x, labels); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 {
+		step()
+	}
+	const steps = 5
+	var before, after runtime.MemStats
+	goroutines := runtime.NumGoroutine()
+	runtime.ReadMemStats(&before)
+	for range steps {
+		step()
+	}
+	runtime.ReadMemStats(&after)
+	// A step of this test is three runs.
+	if got := (after.TotalAlloc - before.TotalAlloc) / (3 * steps); got > 64<<10 {
+		t.Errorf("%d bytes allocated a run, want at most 64 KiB", got)
+	}
+	if now := runtime.NumGoroutine(); now > goroutines {
+		t.Errorf("%d goroutines after %d steps, %d before", now, steps, goroutines)
+	}
+}
+
+func TestNetworkRefuses(t *testing.T) {
+	linear := NewLinear(newRand(1), 4, 2)
+	for _, c := range []struct {
+		name  string
+		model Module
+		shape []int
+		c     Config
+		want  []string
+	}{
+		{"nil model", nil, []int{4}, Config{}, []string{"nil model"}},
+		{"no shape", linear, nil, Config{}, []string{"input shape []"}},
+		{"zero dimension", linear, []int{4, 0}, Config{}, []string{"input shape [4 0]"}},
+		{"every setting", linear, []int{4}, Config{Threads: -1, LabelSmoothing: 1, MaxGraphs: -2}, []string{"threads -1", "smoothing 1", "at most -2 graphs"}},
+		{"NaN smoothing", linear, []int{4}, Config{LabelSmoothing: math.NaN()}, []string{"smoothing NaN"}},
+		{"shapes", Sequential{linear, NewLinear(newRand(1), 3, 2)}, []int{4}, Config{}, []string{"layer 1", "[1 2]", "[batch, 3]"}},
+		{"image into linear", linear, []int{2, 2}, Config{}, []string{"linear", "[1 2 2]", "[batch, 4]"}},
+		{"vector into conv", NewConv2d(newRand(1), 1, 1, 3, Conv2dConfig{}), []int{4}, Config{}, []string{"conv2d", "[1 4]", "[batch, 1, height, width]"}},
+		{"kernel too large", Sequential{NewConv2d(newRand(1), 1, 1, 3, Conv2dConfig{})}, []int{1, 2, 2}, Config{}, []string{"layer 0", "[1 1 2 2]", "kernel 3x3"}},
+		{"negative stride", Sequential{NewConv2d(newRand(1), 1, 1, 1, Conv2dConfig{Stride: -1})}, []int{1, 2, 2}, Config{}, []string{"layer 0", "stride -1"}},
+		{"pool of a vector", MaxPool2d{Kernel: 2}, []int{4}, Config{}, []string{"maxpool1", "[1 4]"}},
+		{"pool too large", MaxPool2d{Kernel: 3}, []int{1, 2, 2}, Config{}, []string{"maxpool1", "kernel 3x3"}},
+		{"no logits", ReLU{}, []int{1, 2, 2}, Config{}, []string{"[1 1 2 2]", "logits [1, classes]"}},
+		{"no weight", Sequential{&Linear{Weight: NewParam(3)}}, []int{4}, Config{}, []string{"layer 0", "no weight of shape [out, in]"}},
+		{"bias of another size", Sequential{&Linear{Weight: NewParam(3, 4), Bias: NewParam(2)}}, []int{4}, Config{}, []string{"layer 0", "bias of shape [2]", "[3, 4]"}},
+		{"torn parameter", Sequential{&Linear{Weight: &Param{Value: tensorOf([]int{3, 4}, 5)}}}, []int{4}, Config{}, []string{"0.weight", "5 numbers for shape [3 4]"}},
+		{"hidden parameter", &hidden{fc: linear}, []int{4}, Config{}, []string{"must be exported"}},
+		{"panic", broken{}, []int{4}, Config{}, []string{"broken", "panic: no forward"}},
+		{"nil node", nothing{}, []int{4}, Config{}, []string{"nothing.Forward returned no node"}},
+	} {
+		net, err := NewNetwork(c.model, c.shape, c.c)
+		if err == nil {
+			t.Errorf("%s: no error", c.name)
+			if err := net.Close(); err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		for _, want := range c.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: error %q, want it to say %q", c.name, err, want)
+			}
+		}
+	}
+}
+
+type hidden struct{ fc *Linear }
+
+func (h *hidden) Forward(g *Graph, x *gorgonia.Node) (*gorgonia.Node, error) {
+	return h.fc.Forward(g, x)
+}
+
+type broken struct{}
+
+func (broken) Forward(*Graph, *gorgonia.Node) (*gorgonia.Node, error) { panic("no forward") }
+
+type nothing struct{}
+
+func (nothing) Forward(*Graph, *gorgonia.Node) (*gorgonia.Node, error) { return nil, nil }
+
+func TestRunRefuses(t *testing.T) {
+	net, err := NewNetwork(NewLinear(newRand(1), 4, 3), []int{4}, Config{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	x := make([]float32, 8)
+	for what, run := range map[string]func() error{
+		"0 numbers, want 0":      func() error { _, _, err := net.Train(ctx, 1, nil, nil); return err },
+		"8 numbers, want 4":      func() error { _, _, err := net.Train(ctx, 1, x, []int32{0}); return err },
+		"8 numbers, want 12":     func() error { _, _, err := net.Evaluate(ctx, x, []int32{0, 1, 2}); return err },
+		"want a multiple of 4":   func() error { _, err := net.Predict(ctx, x[:7]); return err },
+		"label 3 of row 1":       func() error { _, _, err := net.Train(ctx, 1, x, []int32{0, 3}); return err },
+		"label -1 of row 0":      func() error { _, _, err := net.Evaluate(ctx, x, []int32{-1, 0}); return err },
+		context.Canceled.Error(): func() error { c, stop := context.WithCancel(ctx); stop(); _, err := net.Predict(c, x); return err },
+	} {
+		if err := run(); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("error %v, want it to say %q", err, what)
+		}
+	}
+	if _, err := net.Predict(ctx, x); err != nil {
+		t.Errorf("after all the errors: %v", err)
+	}
+	if err := net.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := net.Predict(ctx, x); err == nil || !strings.Contains(err.Error(), "closed") {
+		t.Errorf("after Close: %v", err)
+	}
+	if err := net.Close(); err != nil {
+		t.Errorf("second Close: %v", err)
+	}
+}
+
+func TestNonFinite(t *testing.T) {
+	nan := float32(math.NaN())
+	for _, c := range []struct {
+		where string
+		spoil func(net *Network, x []float32)
+	}{
+		{"the input", func(_ *Network, x []float32) { x[3] = nan }},
+		{"parameter 3.weight", func(net *Network, _ []float32) { net.Params()[2].Value.Data[0] = float32(math.Inf(1)) }},
+		{"output of layer 5 (conv2d)", func(net *Network, _ []float32) {
+			for _, p := range net.Params()[2:6] {
+				for i := range p.Value.Data {
+					p.Value.Data[i] = 1e25
+				}
+			}
+		}},
+	} {
+		model, shape := smallNet()
+		net := newNetwork(t, model, shape, Config{Threads: 1})
+		x, labels := batchFor(shape, 3, 1)
+		c.spoil(net, x)
+		_, _, err := net.Train(t.Context(), 77, x, labels)
+		var e *NonFiniteError
+		if !errors.As(err, &e) || e.Step != 77 || e.Where != c.where {
+			t.Errorf("error %v, want a NonFiniteError of step 77 at %s", err, c.where)
+			continue
+		}
+		if !strings.Contains(err.Error(), "step 77") || !strings.Contains(err.Error(), c.where) {
+			t.Errorf("error %q does not say step and place", err)
+		}
+		if got := flatGrads(net); got != nil {
+			t.Error("gradients are left after an error")
+		}
+	}
 }

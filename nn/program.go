@@ -67,7 +67,7 @@ func (p *program) build(g *Graph, model Module, shape []int, smoothing float64, 
 		return fmt.Errorf("nn: %T.Forward returned no node", model)
 	}
 	if s := y.Shape(); len(s) != 2 || s[0] != p.batch || y.Dtype() != tensor.Float32 {
-		return fmt.Errorf("nn: output of %T: %v of shape %v, want float32 logits [%d, classes]", model, y.Dtype(), s, p.batch)
+		return fmt.Errorf("nn: output of %T: %v of shape %v, want float32 logits [%d, classes]", model, y.Dtype(), []int(s), p.batch)
 	}
 	if p.logits, err = g.output(y); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 // and arrays, and the values of maps with string keys (in the order of the
 // keys). Names are PyTorch's: the field's name in snake case (Conv1 is conv1,
 // FC1 is fc1, RunningMean is running_mean) or the index, joined by dots;
-// fields of embedded structs count as fields of the outer one.
+// what is in an embedded field counts as fields of the outer struct.
 //
 // A field's tag changes that: `nn:"-"` leaves it out, `nn:"name"` names it,
 // `nn:",optional"` allows nil. All of these are errors, listed at once: a nil
@@ -130,7 +130,9 @@ func (w *walker) fields(v reflect.Value, path string) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, rest, _ := strings.Cut(f.Tag.Get("nn"), ",")
-		if name == "-" || !f.IsExported() {
+		// The exported fields of an embedded struct are ours, whatever its name.
+		ours := f.IsExported() || f.Anonymous && f.Type.Kind() == reflect.Struct
+		if name == "-" || !ours {
 			continue
 		}
 		sub := join(path, snake(f.Name))
