@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// DefaultStall is how long a peer may neither take nor give a byte in the
-// middle of a message before the connection is given up.
+// DefaultStall is how long each piece of a message (its header, then every
+// 256 KiB) may take to pass before the connection is given up.
 const DefaultStall = 30 * time.Second
 
 // Conn carries messages between two nodes, in order. Send may be called by
 // many goroutines, Recv by one at a time; Close by anyone.
 //
-// Every wait has a bound. Send ends with its context, and when the peer takes
-// no bytes for Stall. Recv waits without a bound for a message to begin (unless
+// Every wait has a bound. Send ends with its context, and when the peer does
+// not take a piece of the message within Stall. Recv waits without a bound for a message to begin (unless
 // Idle says otherwise), since only Close can tell a quiet peer from an absent
 // one; a message that has begun must keep coming, or Recv ends after Stall.
 // After an error inside a message the connection is closed.
@@ -28,7 +28,7 @@ type Conn struct {
 	// values, whatever they hold. Nil means make. Recv calls it, after the
 	// bounds have been checked.
 	Alloc func(n int) []float32
-	// Stall bounds the wait for progress inside a message, both ways.
+	// Stall bounds the wait for each piece of a message, both ways.
 	Stall time.Duration
 	// Idle, if not zero, bounds Recv's wait for a message to begin.
 	Idle time.Duration
