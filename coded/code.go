@@ -255,10 +255,10 @@ func (c *Code) checkSet(have []int) error {
 	seen := make([]bool, c.N())
 	for _, t := range have {
 		if t < 0 || t >= c.N() {
-			return fmt.Errorf("coded: %v: task %d, want 0 to %d", c, t, c.N()-1)
+			return fmt.Errorf("%v: task %d, want 0 to %d", c, t, c.N()-1)
 		}
 		if seen[t] {
-			return fmt.Errorf("coded: %v: task %d is listed twice", c, t)
+			return fmt.Errorf("%v: task %d is listed twice", c, t)
 		}
 		seen[t] = true
 	}

@@ -2,6 +2,7 @@ package coded
 
 import (
 	"container/list"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -69,7 +70,7 @@ func (d *Decoder) Weights(have []int) (*Weights, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.setKey(have) {
-		return nil, d.code.checkSet(have)
+		return nil, fmt.Errorf("coded: weights: %w", d.code.checkSet(have))
 	}
 	if e, ok := d.cache[string(d.key)]; ok {
 		d.order.MoveToFront(e)

@@ -26,7 +26,7 @@ type SpecError struct {
 }
 
 func (e *SpecError) Error() string {
-	return fmt.Sprintf("coded: no code %q with n=%d, k=%d: %s", e.Spec.Name, e.Spec.N, e.Spec.K, e.Reason)
+	return fmt.Sprintf("no code %q with n=%d, k=%d: %s", e.Spec.Name, e.Spec.N, e.Spec.K, e.Reason)
 }
 
 // New builds the code that a Spec names. It fails with a *SpecError.

@@ -28,18 +28,16 @@ func (c *Code) Repair(lost int, fresh []int) (donors []int, weights []float64, a
 		return nil, nil, 0, fmt.Errorf("coded: %v is not one-sided: its slots cannot be repaired", c)
 	}
 	if err := c.checkSet(append([]int{lost}, fresh...)); err != nil {
-		return nil, nil, 0, fmt.Errorf("repair of slot %d: %w", lost, err)
+		return nil, nil, 0, fmt.Errorf("coded: repair of slot %d: %w", lost, err)
 	}
 	sorted := slices.Clone(fresh)
 	slices.Sort(sorted)
-	// The lost slot is the one wanted output of the code that has the same tasks.
-	one := &Code{def: c.def, cols: c.cols, rows: c.rows, first: c.first, wanted: [][]float64{c.rows[lost]}}
-	w, err := one.solve(sorted)
+	w, err := c.leastNorm(sorted, [][]float64{c.rows[lost]})
 	if err != nil {
-		return nil, nil, 0, fmt.Errorf("repair of slot %d: %w", lost, err)
+		return nil, nil, 0, fmt.Errorf("coded: repair of slot %d: %w", lost, err)
 	}
 	if len(w.undecoded()) > 0 {
-		return nil, nil, 0, fmt.Errorf("repair of slot %d: %w", lost, &InsufficientError{
+		return nil, nil, 0, fmt.Errorf("coded: repair of slot %d: %w", lost, &InsufficientError{
 			Code: c.String(), Have: w.Have, Threshold: c.def.Threshold, Missing: []int{0}, Outputs: 1, Residual: w.Residual,
 		})
 	}

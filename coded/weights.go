@@ -8,41 +8,6 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// ErrIllConditioned is the kind of error that ConditionError is.
-var ErrIllConditioned = errors.New("ill-conditioned")
-
-// ConditionError says that a set of results decodes, but amplifies rounding
-// more than was allowed.
-type ConditionError struct {
-	Code  string
-	Have  []int   // the tasks of the set
-	Cond  float64 // its condition number, +Inf if it is singular to working precision
-	Limit float64
-}
-
-func (e *ConditionError) Error() string {
-	return fmt.Sprintf("coded: %s: results %v are ill-conditioned: condition number %.3g, limit %.3g", e.Code, e.Have, e.Cond, e.Limit)
-}
-
-func (e *ConditionError) Unwrap() error { return ErrIllConditioned }
-
-// InsufficientError says that a set of results does not decode every output.
-type InsufficientError struct {
-	Code      string
-	Have      []int   // the tasks of the set
-	Threshold int     // number of tasks of which any decode
-	Missing   []int   // outputs that cannot be decoded
-	Outputs   int     // number of outputs
-	Residual  float64 // of the best estimate, see Weights
-}
-
-func (e *InsufficientError) Error() string {
-	return fmt.Sprintf("coded: %s: too few results: %d, any %d are enough: %d of %d outputs cannot be decoded (residual %.3g)",
-		e.Code, len(e.Have), e.Threshold, len(e.Missing), e.Outputs, e.Residual)
-}
-
-func (e *InsufficientError) Unwrap() error { return ErrTooFewResults }
-
 // Weights decode a set of results: output c is the sum over i of D[c][i] times
 // result i, where the results are those of the tasks Have, in that order (and of
 // a task with several products, its products in their order).
@@ -76,38 +41,44 @@ func (w *Weights) Amplification() float64 {
 	return a
 }
 
-// solve finds the weights of least norm with the least residual, D = W pinv(M_S).
-// It does not judge them. have is ascending and without duplicates.
+// solve finds the weights of a set, which it does not judge. have is ascending
+// and without duplicates.
 func (c *Code) solve(have []int) (*Weights, error) {
-	w := &Weights{Have: append([]int(nil), have...), Residuals: make([]float64, len(c.wanted))}
-	m := c.stack(have)
-	if m == nil {
-		w.D = make([][]float64, len(c.wanted))
+	w, err := c.leastNorm(have, c.wanted)
+	if err != nil {
+		return nil, fmt.Errorf("coded: weights: %v: results %v: %w", c, have, err)
+	}
+	return w, nil
+}
+
+// leastNorm finds, for given wanted rows, the weights of least norm among those
+// with the least residual: D = W pinv(M_S).
+func (c *Code) leastNorm(have []int, wanted [][]float64) (*Weights, error) {
+	w := &Weights{Have: append([]int(nil), have...), Residuals: make([]float64, len(wanted))}
+	if len(have) == 0 {
+		w.D = make([][]float64, len(wanted))
 		w.Residual = 1
 		for i := range w.Residuals {
 			w.Residuals[i] = 1
 		}
 		return w, nil
 	}
-	want := dense(c.wanted)
+	m, want := c.stack(have), dense(wanted)
 	var svd mat.SVD
 	if !svd.Factorize(m, mat.SVDThin) {
-		return nil, fmt.Errorf("coded: %v: results %v: the singular value decomposition did not converge", c, have)
+		return nil, errors.New("the singular value decomposition did not converge")
 	}
 	rank := svd.Rank(singularTolerance)
 	d := decodeMatrix(m, want, &svd, rank)
-	if d == nil {
-		d = mat.NewDense(len(c.wanted), len(have), nil)
-	}
 	dropRounding(d)
 	w.D = toRows(d)
-	w.Cond = conditionOf(d, want, svd.Values(nil), rank, c.linear)
+	w.Cond = conditionOf(d, want, svd.Values(nil), rank)
 	w.measure(d, m, want)
 	return w, nil
 }
 
-// singularTolerance, times the largest singular value of M_S, is below what is
-// taken for zero: a few times the rounding of the decomposition.
+// singularTolerance, times the largest singular value of M_S, is the largest
+// that is taken for zero: a few times the rounding of the decomposition.
 const singularTolerance = 1e-13
 
 // decodeMatrix gives D: by LU for a regular square system, which leaves weights
@@ -156,15 +127,19 @@ func dropRounding(d *mat.Dense) {
 }
 
 // conditionOf gives Weights.Cond from the singular values of M_S.
-func conditionOf(d, want *mat.Dense, s []float64, rank int, identity bool) float64 {
+func conditionOf(d, want *mat.Dense, s []float64, rank int) float64 {
 	if rank == 0 {
 		return 0
 	}
-	_, cols := want.Dims()
-	if identity && rank == cols {
-		return s[0] / s[rank-1]
+	return spectralNorm(d) * s[0] / spectralNorm(want)
+}
+
+func spectralNorm(m *mat.Dense) float64 {
+	var svd mat.SVD
+	if !svd.Factorize(m, mat.SVDNone) {
+		return mat.Norm(m, 2) // of Frobenius, which is no smaller
 	}
-	return mat.Norm(d, 2) * s[0] / mat.Norm(want, 2)
+	return svd.Values(nil)[0]
 }
 
 // measure fills in the residuals.
@@ -201,14 +176,11 @@ func (w *Weights) undecoded() []int {
 	return missing
 }
 
-// stack gives M_S, or nil if the set is empty.
+// stack gives M_S of a set that is not empty.
 func (c *Code) stack(have []int) *mat.Dense {
 	var rows [][]float64
 	for _, t := range have {
 		rows = append(rows, c.Rows(t)...)
-	}
-	if len(rows) == 0 {
-		return nil
 	}
 	return dense(rows)
 }

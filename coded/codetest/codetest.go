@@ -1,0 +1,137 @@
+// Package codetest holds the laws that every code must satisfy, whatever its
+// coefficients, as testing/fstest does for file systems. A new code's test is
+//
+//	codetest.Test(t, code, rand.New(rand.NewPCG(1, 2)))
+//
+// for some sizes, at least one of them with no more than 8 tasks: then every set
+// of tasks is tried. Of larger codes the sets are drawn with the given source.
+//
+// # The laws
+//
+//   - threshold: any Threshold tasks decode, some Threshold-1 do not, and none
+//     do if the code claims to be MDS. Decided in exact arithmetic.
+//   - readiness: coded.Tracker, coded.ExactTracker, coded.Decoder and the rank by
+//     singular values agree on every set, in whatever order it is added.
+//   - decoding: the weights of any set that decodes give the direct result.
+//   - least norm: more results never make the weights larger.
+//   - cache: the same set gives the same weights.
+//   - repair: any slot is the stated combination of any set that decodes.
+//   - blocks: float32 tensors of any size go through encoding and decoding.
+//
+// The last two concern one-sided codes.
+package codetest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/coda-ml/coda/coded"
+)
+
+type law struct {
+	name  string
+	check func(*suite) error
+}
+
+var laws = []law{
+	{"threshold", (*suite).threshold},
+	{"readiness", (*suite).readiness},
+	{"decoding", (*suite).decoding},
+	{"least norm", (*suite).leastNorm},
+	{"cache", (*suite).cache},
+	{"repair", (*suite).repair},
+	{"blocks", (*suite).blocks},
+}
+
+// Test checks every law in a subtest of its own.
+func Test(t *testing.T, c *coded.Code, rng *rand.Rand) {
+	t.Helper()
+	s := newSuite(c, rng)
+	for _, l := range laws {
+		t.Run(l.name, func(t *testing.T) {
+			if err := l.check(s); err != nil {
+				t.Errorf("%v: %v", c, err)
+			}
+		})
+	}
+}
+
+// Check checks every law and returns what was violated, each error beginning
+// with the law's name.
+func Check(c *coded.Code, rng *rand.Rand) error {
+	var errs []error
+	s := newSuite(c, rng)
+	for _, l := range laws {
+		if err := l.check(s); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", l.name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// suite is a code under test and the sets of tasks that are tried.
+type suite struct {
+	code *coded.Code
+	rng  *rand.Rand
+	sets [][]int // ascending
+}
+
+const (
+	exhaustiveTasks = 8   // codes with at most as many tasks: every set
+	drawnSets       = 100 // sets tried of larger codes
+	orders          = 3   // orders in which the tasks of a set are added
+)
+
+func newSuite(c *coded.Code, rng *rand.Rand) *suite {
+	s := &suite{code: c, rng: rng}
+	if n := c.N(); n <= exhaustiveTasks {
+		for bits := range 1 << n {
+			s.sets = append(s.sets, members(bits, n))
+		}
+		return s
+	}
+	for range drawnSets {
+		s.sets = append(s.sets, s.draw(rng.IntN(c.N()+1)))
+	}
+	// Those around the threshold matter most.
+	for range drawnSets {
+		s.sets = append(s.sets, s.draw(c.Threshold()), s.draw(c.Threshold()-1))
+	}
+	return s
+}
+
+func members(bits, n int) []int {
+	set := []int{}
+	for t := range n {
+		if bits&(1<<t) != 0 {
+			set = append(set, t)
+		}
+	}
+	return set
+}
+
+// draw returns a random set of so many tasks.
+func (s *suite) draw(size int) []int {
+	chosen := make([]bool, s.code.N())
+	for _, t := range s.rng.Perm(s.code.N())[:size] {
+		chosen[t] = true
+	}
+	set := []int{}
+	for t, in := range chosen {
+		if in {
+			set = append(set, t)
+		}
+	}
+	return set
+}
+
+// shuffled returns a set in a random order.
+func (s *suite) shuffled(set []int) []int {
+	out := make([]int, len(set))
+	for i, j := range s.rng.Perm(len(set)) {
+		out[i] = set[j]
+	}
+	return out
+}

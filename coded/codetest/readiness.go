@@ -1,0 +1,133 @@
+package codetest
+
+import (
+	"errors"
+	"fmt"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/coda-ml/coda/coded"
+)
+
+// threshold decides the claims of the code in exact arithmetic.
+func (s *suite) threshold() error {
+	exact, err := coded.NewExactTracker(s.code)
+	if err != nil {
+		return err
+	}
+	k := s.code.Threshold()
+	for _, set := range s.sets {
+		switch ready := exactlyReady(exact, set); {
+		case len(set) >= k && !ready:
+			return fmt.Errorf("tasks %v do not decode, any %d should", set, k)
+		case len(set) < k && ready && s.code.MDS():
+			return fmt.Errorf("tasks %v decode, fewer than %d of an MDS code should not", set, k)
+		}
+	}
+	return s.tight(exact, k)
+}
+
+// tight checks that the threshold is no larger than it must be: some set of one
+// task less does not decode. Such a set is found by adding tasks in random order
+// as long as the set does not decode.
+func (s *suite) tight(exact *coded.ExactTracker, k int) error {
+	largest := 0
+	for range drawnSets {
+		var set []int
+		for _, t := range s.rng.Perm(s.code.N()) {
+			if more := append(set, t); !exactlyReady(exact, more) {
+				set = more
+			}
+		}
+		if largest = max(largest, len(set)); largest >= k {
+			return fmt.Errorf("tasks %v do not decode, any %d should", set, k)
+		}
+	}
+	if largest < k-1 {
+		return fmt.Errorf("the threshold is %d, but any %d tasks seem to decode", k, largest+1)
+	}
+	return nil
+}
+
+func exactlyReady(exact *coded.ExactTracker, set []int) bool {
+	exact.Reset()
+	for _, t := range set {
+		exact.Add(t)
+	}
+	return exact.Ready()
+}
+
+// readiness compares every way of asking whether a set decodes.
+func (s *suite) readiness() error {
+	exact, err := coded.NewExactTracker(s.code)
+	if err != nil {
+		return err
+	}
+	trackers := map[string]*coded.Tracker{
+		"the tracker": coded.NewTracker(s.code), "the rank tracker": coded.NewRankTracker(s.code),
+	}
+	decoder := coded.NewDecoder(s.code, coded.DecoderConfig{})
+	for _, set := range s.sets {
+		want := exactlyReady(exact, set)
+		if got := s.rank(set, true) == s.rank(set, false); got != want {
+			return fmt.Errorf("tasks %v: ready by singular values is %t, exactly %t", set, got, want)
+		}
+		if _, err := decoder.Weights(set); errors.Is(err, coded.ErrTooFewResults) == want {
+			return fmt.Errorf("tasks %v: the decoder says %v, ready is %t", set, err, want)
+		}
+		for name, tracker := range trackers {
+			for range orders {
+				if err := s.agree(tracker, exact, s.shuffled(set)); err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// agree adds tasks to both trackers and compares what they say after each.
+func (s *suite) agree(tracker *coded.Tracker, exact *coded.ExactTracker, order []int) error {
+	tracker.Reset()
+	exact.Reset()
+	for i, t := range order {
+		ready := exact.Ready()
+		if got, want := tracker.Add(t), exact.Add(t); got != want && !ready {
+			return fmt.Errorf("tasks %v: innovative is %t, exactly %t", order[:i+1], got, want)
+		}
+		if got, want := tracker.Ready(), exact.Ready(); got != want {
+			return fmt.Errorf("tasks %v: ready is %t, exactly %t", order[:i+1], got, want)
+		}
+		if tracker.Add(t) {
+			return fmt.Errorf("task %d is innovative when added again", t)
+		}
+		if tracker.Count() != i+1 || !tracker.Has(t) {
+			return fmt.Errorf("tasks %v: count is %d, has(%d) is %t", order[:i+1], tracker.Count(), t, tracker.Has(t))
+		}
+	}
+	return nil
+}
+
+// rank gives the rank of the rows of a set, with or without the wanted rows, by
+// singular values.
+func (s *suite) rank(set []int, wanted bool) int {
+	var rows [][]float64
+	for _, t := range set {
+		rows = append(rows, s.code.Rows(t)...)
+	}
+	if wanted {
+		rows = append(rows, s.code.Wanted()...)
+	}
+	if len(rows) == 0 {
+		return 0
+	}
+	m := mat.NewDense(len(rows), len(rows[0]), nil)
+	for i, row := range rows {
+		m.SetRow(i, row)
+	}
+	var svd mat.SVD
+	if !svd.Factorize(m, mat.SVDNone) {
+		return -1
+	}
+	return svd.Rank(1e-9)
+}
