@@ -178,6 +178,9 @@ func allPairs(a, b int) []Pair {
 // wantedRows gives W, a row for each output.
 func wantedRows(d Definition) ([][]float64, error) {
 	outputs := d.outputs()
+	if len(outputs) == 0 {
+		return nil, fmt.Errorf("no output is wanted")
+	}
 	w := make([][]float64, len(outputs))
 	for c, out := range outputs {
 		if len(out) == 0 {

@@ -1,15 +1,13 @@
 package coded
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // Encoding and decoding of float32 tensors with coefficients that were computed
 // in float64. A tensor is cut into blocks along its first dimension ("rows") or
 // its second ("columns"); further dimensions go along, so that blocks of
 // channels of an image batch are columns. Blocks are of equal size, the missing
-// end of the last one being zeros (see Blocks).
+// end of the last one being zeros (see Blocks). The result must not overlap the
+// tensors that are read. Sums are made in the order of the index.
 
 // Encode computes dst = sum_j row[j] * blocks[j]. A block may have fewer rows
 // (elements along the first dimension) than dst, and then counts as padded with
@@ -21,21 +19,19 @@ func Encode(dst Tensor, row []float64, blocks []Tensor) error {
 	if err := checkTensor("encode: result", dst, 1); err != nil {
 		return err
 	}
-	s := newScratch()
-	defer s.free()
+	t := newTerms()
+	defer t.free()
 	for j, b := range blocks {
 		if len(b.Data) == 0 {
 			continue
 		}
-		if err := checkTensor(fmt.Sprintf("encode: block %d", j), b, 1); err != nil {
-			return err
+		if !fits(b, dst.Shape, 0) || b.Shape[0] > dst.Shape[0] {
+			return fmt.Errorf("coded: encode: block %d has shape %v and %d elements, want at most the rows of the result's %v",
+				j, b.Shape, len(b.Data), dst.Shape)
 		}
-		if !slices.Equal(b.Shape[1:], dst.Shape[1:]) || b.Shape[0] > dst.Shape[0] {
-			return fmt.Errorf("coded: encode: block %d has shape %v, the result %v: want at most as many rows, of the same shape", j, b.Shape, dst.Shape)
-		}
-		s.add(row[j], b.Data)
+		t.add(row[j], b.Data, len(b.Data))
 	}
-	s.combine(dst.Data)
+	t.sum(dst.Data, len(dst.Data), 1, len(dst.Data), len(dst.Data))
 	return nil
 }
 
@@ -45,17 +41,17 @@ func EncodeRows(dst Tensor, row []float64, x Tensor, p Partition) error {
 	if err := checkCut("encode rows", x, p, 0, len(row)); err != nil {
 		return err
 	}
-	if err := checkShape("encode rows: result", dst, x.Shape, 0, p.Size); err != nil {
-		return err
+	if !fits(dst, x.Shape, 0) || dst.Shape[0] != p.Size {
+		return fmt.Errorf("coded: encode rows: result has shape %v, want %d rows of %v", dst.Shape, p.Size, x.Shape)
 	}
-	s := newScratch()
-	defer s.free()
+	t := newTerms()
+	defer t.free()
 	unit := size(x.Shape[1:])
 	for j, g := range row {
 		lo, hi := p.Bounds(j)
-		s.add(g, x.Data[lo*unit:hi*unit])
+		t.add(g, x.Data[lo*unit:], (hi-lo)*unit)
 	}
-	s.combine(dst.Data)
+	t.sum(dst.Data, len(dst.Data), 1, len(dst.Data), len(x.Data))
 	return nil
 }
 
@@ -65,21 +61,19 @@ func EncodeColumns(dst Tensor, row []float64, x Tensor, p Partition) error {
 	if err := checkCut("encode columns", x, p, 1, len(row)); err != nil {
 		return err
 	}
-	if err := checkShape("encode columns: result", dst, x.Shape, 1, p.Size); err != nil {
-		return err
+	if !fits(dst, x.Shape, 1) || dst.Shape[1] != p.Size {
+		return fmt.Errorf("coded: encode columns: result has shape %v, want %d columns of %v", dst.Shape, p.Size, x.Shape)
 	}
-	s := newScratch()
-	defer s.free()
-	unit := size(x.Shape[2:])
-	for r := range x.Shape[0] {
-		s.reset()
-		line := x.Data[r*p.Total*unit : (r+1)*p.Total*unit]
-		for j, g := range row {
-			lo, hi := p.Bounds(j)
-			s.add(g, line[lo*unit:hi*unit])
+	t := newTerms()
+	defer t.free()
+	rows, unit := x.Shape[0], size(x.Shape[2:])
+	for j, g := range row {
+		lo, hi := p.Bounds(j)
+		if len(x.Data) > 0 {
+			t.add(g, x.Data[lo*unit:], (hi-lo)*unit)
 		}
-		s.combine(dst.Data[r*p.Size*unit : (r+1)*p.Size*unit])
 	}
+	t.sum(dst.Data, p.Size*unit, rows, p.Size*unit, p.Total*unit)
 	return nil
 }
 
@@ -92,17 +86,7 @@ func DecodeRows(dst Tensor, d [][]float64, results []Tensor, p Partition, at int
 	if err != nil || chunk == 0 {
 		return err
 	}
-	s := newScratch()
-	defer s.free()
-	unit := size(dst.Shape[1:])
-	for j := range p.K {
-		lo, hi := chunkBounds(p, j, at, chunk)
-		s.reset()
-		for t, x := range results {
-			s.add(d[j][t], x.Data[:(hi-lo)*unit])
-		}
-		s.combine(dst.Data[lo*unit : hi*unit])
-	}
+	decode(dst, d, results, p, at, 1, size(dst.Shape[1:]), chunk)
 	return nil
 }
 
@@ -116,21 +100,26 @@ func DecodeColumns(dst Tensor, d [][]float64, results []Tensor, p Partition, at 
 	if err != nil || chunk == 0 {
 		return err
 	}
-	s := newScratch()
-	defer s.free()
-	unit := size(dst.Shape[2:])
+	decode(dst, d, results, p, at, dst.Shape[0], size(dst.Shape[2:]), chunk)
+	return nil
+}
+
+// decode writes a chunk of every block of a matrix of so many rows, cut along
+// columns of unit elements.
+func decode(dst Tensor, d [][]float64, results []Tensor, p Partition, at, rows, unit, chunk int) {
+	t := newTerms()
+	defer t.free()
 	for j := range p.K {
 		lo, hi := chunkBounds(p, j, at, chunk)
-		for r := range dst.Shape[0] {
-			s.reset()
-			for t, x := range results {
-				from := r * chunk * unit
-				s.add(d[j][t], x.Data[from:from+(hi-lo)*unit])
-			}
-			s.combine(dst.Data[(r*p.Total+lo)*unit : (r*p.Total+hi)*unit])
+		if lo == hi || len(dst.Data) == 0 {
+			continue
 		}
+		t.reset()
+		for i, x := range results {
+			t.add(d[j][i], x.Data, (hi-lo)*unit)
+		}
+		t.sum(dst.Data[lo*unit:], p.Total*unit, rows, (hi-lo)*unit, chunk*unit)
 	}
-	return nil
 }
 
 // chunkBounds gives the part of the whole that a chunk of block j covers.
@@ -142,7 +131,7 @@ func chunkBounds(p Partition, j, at, chunk int) (lo, hi int) {
 // checkDecode checks the arguments of a decoding along an axis and returns the
 // size of the chunk.
 func checkDecode(what string, dst Tensor, d [][]float64, results []Tensor, p Partition, axis, at int) (chunk int, err error) {
-	if err := checkCut(what+": result", dst, p, axis, len(d)); err != nil {
+	if err := checkCut(what, dst, p, axis, len(d)); err != nil {
 		return 0, err
 	}
 	for j, row := range d {
@@ -153,17 +142,15 @@ func checkDecode(what string, dst Tensor, d [][]float64, results []Tensor, p Par
 	if len(results) == 0 {
 		return 0, fmt.Errorf("coded: %s: no results", what)
 	}
-	if len(results[0].Shape) != len(dst.Shape) {
-		return 0, fmt.Errorf("coded: %s: results of shape %v for %v", what, results[0].Shape, dst.Shape)
+	for t, x := range results {
+		if !fits(x, dst.Shape, axis) || x.Shape[axis] != results[0].Shape[axis] {
+			return 0, fmt.Errorf("coded: %s: result %d has shape %v and %d elements, the first one has shape %v and the whole %v, cut along %d",
+				what, t, x.Shape, len(x.Data), results[0].Shape, dst.Shape, axis)
+		}
 	}
 	chunk = results[0].Shape[axis]
 	if at < 0 || at+chunk > p.Size {
 		return 0, fmt.Errorf("coded: %s: chunk [%d,%d) of blocks of size %d", what, at, at+chunk, p.Size)
-	}
-	for t, x := range results {
-		if err := checkShape(fmt.Sprintf("%s: result %d", what, t), x, dst.Shape, axis, chunk); err != nil {
-			return 0, err
-		}
 	}
 	return chunk, nil
 }
@@ -185,15 +172,18 @@ func checkCut(what string, x Tensor, p Partition, axis, k int) error {
 	return nil
 }
 
-// checkShape checks that x has a shape that differs from another one along one
-// axis, where it has a given size.
-func checkShape(what string, x Tensor, like []int, axis, n int) error {
-	want := slices.Clone(like)
-	want[axis] = n
-	if !slices.Equal(x.Shape, want) {
-		return fmt.Errorf("coded: %s: shape %v, want %v", what, x.Shape, want)
+// fits tells whether x is a tensor whose shape differs from another one at most
+// along an axis.
+func fits(x Tensor, like []int, axis int) bool {
+	if len(x.Shape) != len(like) || x.Shape[axis] < 0 || size(x.Shape) != len(x.Data) {
+		return false
 	}
-	return checkTensor(what, x, axis+1)
+	for i, n := range like {
+		if i != axis && x.Shape[i] != n {
+			return false
+		}
+	}
+	return true
 }
 
 // checkTensor checks that a tensor has its data and enough dimensions.

@@ -1,0 +1,140 @@
+package coded
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestNames(t *testing.T) {
+	if got, want := Names(), []string{"trigonometric", "replication", "uncoded"}; !slices.Equal(got, want) {
+		t.Errorf("names %q, want %q", got, want)
+	}
+	for _, name := range Names() {
+		c := mustCode(t, name, 4, 4)
+		if c.Name() != name || c.Doc() == "" || c.Paper() == "" {
+			t.Errorf("%s: name %q, doc %q, paper %q", name, c.Name(), c.Doc(), c.Paper())
+		}
+	}
+}
+
+func TestNewSizes(t *testing.T) {
+	for _, want := range []struct {
+		name            string
+		n, k, threshold int
+		mds             bool
+		text            string
+	}{
+		{"trigonometric", 8, 6, 6, true, "trigonometric (8,6)"},
+		{"replication", 6, 3, 5, false, "replication (6,3)"},
+		{"replication", 6, 1, 1, true, "replication (6,1)"},
+		{"uncoded", 5, 5, 5, true, "uncoded (5,5)"},
+		{"trigonometric", MaxTasks, 2, 2, true, "trigonometric (4096,2)"},
+	} {
+		c := mustCode(t, want.name, want.n, want.k)
+		if c.N() != want.n || c.K() != want.k || c.BBlocks() != 1 || c.Outputs() != want.k ||
+			c.Threshold() != want.threshold || c.MDS() != want.mds || c.String() != want.text {
+			t.Errorf("%s: n=%d, k=%d, %d B blocks, %d outputs, threshold %d, MDS %t, text %q", want.text,
+				c.N(), c.K(), c.BBlocks(), c.Outputs(), c.Threshold(), c.MDS(), c)
+		}
+	}
+}
+
+func TestNewErrors(t *testing.T) {
+	for _, test := range []struct {
+		spec Spec
+		want string
+	}{
+		{Spec{"trigonometric", 3, 4}, `no code "trigonometric" with n=3, k=4: n must be at least k`},
+		{Spec{"trigonometric", 3, 0}, `no code "trigonometric" with n=3, k=0: k must be at least 1`},
+		{Spec{"trigonometric", MaxTasks + 1, 4}, `no code "trigonometric" with n=4097, k=4: n must be at most 4096`},
+		{Spec{"replication", 6, 4}, `no code "replication" with n=6, k=4: n must be a multiple of k`},
+		{Spec{"uncoded", 6, 4}, `no code "uncoded" with n=6, k=4: n must equal k`},
+		{Spec{"fountain", 6, 4}, `no code "fountain" with n=6, k=4: the names are trigonometric, replication, uncoded`},
+	} {
+		c, err := New(test.spec)
+		var bad *SpecError
+		if c != nil || !errors.As(err, &bad) || bad.Spec != test.spec || err.Error() != test.want {
+			t.Errorf("%+v: error %v, want %s", test.spec, err, test.want)
+		}
+	}
+}
+
+// TestNewCodeErrors: a definition of the wrong form is refused, by an error that
+// says where it is wrong.
+func TestNewCodeErrors(t *testing.T) {
+	ones := func(n int) []float64 { return slices.Repeat([]float64{1}, n) }
+	good := func() Definition {
+		return Definition{
+			Name: "test", ABlocks: 2, BBlocks: 1, Threshold: 1,
+			Tasks: []Task{{A: [][]float64{{1, 0}, {0, 1}}, B: [][]float64{{1}}}},
+		}
+	}
+	if _, err := NewCode(good()); err != nil {
+		t.Fatalf("the good one: %v", err)
+	}
+	for want, change := range map[string]func(*Definition){
+		"has no name":                        func(d *Definition) { d.Name = "" },
+		"0 A blocks and 1 B blocks":          func(d *Definition) { d.ABlocks = 0 },
+		"2 A blocks and -1 B blocks":         func(d *Definition) { d.BBlocks = -1 },
+		"0 tasks, want 1 to 4096":            func(d *Definition) { d.Tasks = nil },
+		"at most 16777216 coefficients":      func(d *Definition) { d.ABlocks, d.BBlocks = 1<<13, 1<<12 },
+		"threshold 2, want 1 to":             func(d *Definition) { d.Threshold = 2 },
+		"threshold 0, want 1 to":             func(d *Definition) { d.Threshold = 0 },
+		"task 0: no coded A block":           func(d *Definition) { d.Tasks[0].A = nil },
+		"coded A block 1 has 3 coefficients": func(d *Definition) { d.Tasks[0].A[1] = ones(3) },
+		"coded B block 0 has 2 coefficients": func(d *Definition) { d.Tasks[0].B[0] = ones(2) },
+		"product of coded blocks (2,0)":      func(d *Definition) { d.Tasks[0].Products = []Pair{{2, 0}} },
+		"task 0: no product":                 func(d *Definition) { d.Tasks[0].Products = []Pair{} },
+		"output 1 is the sum of no product":  func(d *Definition) { d.Outputs = []Output{{{0, 0}}, {}} },
+		"output 0: product of blocks (0,1)":  func(d *Definition) { d.Outputs = []Output{{{0, 1}}} },
+		"no output":                          func(d *Definition) { d.Outputs = []Output{} },
+		"coefficient NaN":                    func(d *Definition) { d.Tasks[0].A[0][0] = nan() },
+	} {
+		d := good()
+		change(&d)
+		if _, err := NewCode(d); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want an error with %q, got %v", want, err)
+		}
+	}
+}
+
+func nan() float64 { var zero float64; return zero / zero }
+
+// TestOneSided: only a linear job that wants its blocks has a generator.
+func TestOneSided(t *testing.T) {
+	c := mustCode(t, "trigonometric", 5, 3)
+	g, err := c.Generator()
+	if err != nil || len(g) != 5 || len(g[0]) != 3 || !slices.Equal(g[4], c.Row(4)) {
+		t.Errorf("generator %v, error %v", g, err)
+	}
+	if c.Row(-1) != nil || c.Row(5) != nil {
+		t.Error("a row of no slot")
+	}
+	unit := func() Definition {
+		return Definition{
+			Name: "test", ABlocks: 2, BBlocks: 1, Threshold: 2,
+			Tasks: []Task{{A: [][]float64{{1, 0}}, B: [][]float64{{1}}}, {A: [][]float64{{0, 1}}, B: [][]float64{{1}}}},
+		}
+	}
+	for what, change := range map[string]func(*Definition){
+		"outputs in another order": func(d *Definition) { d.Outputs = []Output{{{1, 0}}, {{0, 0}}} },
+		"a sum is wanted":          func(d *Definition) { d.Outputs = []Output{{{0, 0}, {1, 0}}} },
+		"an output twice":          func(d *Definition) { d.Outputs = []Output{{{0, 0}, {0, 0}}, {{1, 0}}} },
+		"two products a task":      func(d *Definition) { d.Tasks[0].A = [][]float64{{1, 0}, {1, 1}} },
+	} {
+		d := unit()
+		change(&d)
+		c, err := NewCode(d)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if _, err := c.Generator(); err == nil || c.Row(0) != nil {
+			t.Errorf("%s: it has a generator", what)
+		}
+	}
+	if _, err := mustTwoSided(t).Generator(); err == nil {
+		t.Error("a code of two operands has a generator")
+	}
+}
