@@ -39,3 +39,42 @@ func TestTrigonometricConditions(t *testing.T) {
 		}
 	}
 }
+
+func TestConditions(t *testing.T) {
+	c := mustCode(t, "trigonometric", 18, 15)
+	all, err := c.Conditions(816, nil) // all there are: no randomness needed
+	if err != nil || !all.Exhaustive || all.Sets != 816 {
+		t.Fatalf("%+v, error %v", all, err)
+	}
+	w, err := c.solve(all.WorstSet)
+	if err != nil || w.Cond != all.Worst {
+		t.Errorf("the worst set %v has condition number %g, want %g; error %v", all.WorstSet, w.Cond, all.Worst, err)
+	}
+	some, err := c.Conditions(100, rand.New(rand.NewPCG(1, 2)))
+	if err != nil || some.Exhaustive || some.Sets != 100 || some.Worst > all.Worst || some.Median > all.Worst || some.Median < 1 {
+		t.Errorf("sampled: %+v, error %v", some, err)
+	}
+	again, err := c.Conditions(100, rand.New(rand.NewPCG(1, 2)))
+	if err != nil || again.Worst != some.Worst || again.Median != some.Median {
+		t.Errorf("the same seed gives %+v and then %+v, error %v", some, again, err)
+	}
+	for what, limit := range map[string]int{"no random source": 815, "no sets": 0} {
+		if r, err := c.Conditions(limit, nil); err == nil {
+			t.Errorf("%s: %+v", what, r)
+		}
+	}
+}
+
+// TestConditionsOfAWrongClaim: a set that does not decode shows as infinite.
+func TestConditionsOfAWrongClaim(t *testing.T) {
+	d := fromGenerator([][]float64{{1, 0}, {1, 0}, {0, 1}})
+	d.Name, d.Threshold = "wrong", 2
+	c, err := NewCode(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.Conditions(10, nil)
+	if err != nil || !math.IsInf(got.Worst, 1) || got.Median != 1 || got.WorstSet[0] != 0 || got.WorstSet[1] != 1 {
+		t.Errorf("%+v, error %v", got, err)
+	}
+}
