@@ -22,7 +22,7 @@ const (
 // DecoderConfig holds what a Decoder can be told.
 type DecoderConfig struct {
 	MaxCond   float64 // 0: DefaultMaxCond; +Inf: no limit
-	CacheSize int     // sets of results; 0: DefaultCacheSize
+	CacheSize int     // sets of results; 0 or less: DefaultCacheSize
 }
 
 // Decoder computes decode weights and keeps those of the sets used last. It is
@@ -59,7 +59,7 @@ func (d *Decoder) Code() *Code { return d.code }
 
 // Weights returns the decode weights of a set of tasks, listed in any order:
 // exact ones if the set decodes, of least norm if it holds more than it needs.
-// They are shared and must not be changed.
+// All callers get the same ones, which must not be changed.
 //
 // If the set does not decode, the weights are those of the best estimate, in
 // the sense of Weights.Residual, and the error is an *InsufficientError. If they
@@ -130,7 +130,7 @@ func (c *Code) judge(w *Weights, maxCond float64) error {
 	if len(missing) > 0 { // enough in exact arithmetic, singular in float64
 		cond = math.Inf(1)
 	}
-	if cond > maxCond {
+	if !(cond <= maxCond) {
 		return &ConditionError{Code: c.String(), Have: w.Have, Cond: cond, Limit: maxCond}
 	}
 	return nil

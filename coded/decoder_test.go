@@ -49,6 +49,26 @@ func TestUncodedIsCopied(t *testing.T) {
 	}
 }
 
+// TestWholeWeightsAreExact: where the weights are small whole numbers, as in a
+// code of sums, elimination finds them without rounding.
+func TestWholeWeightsAreExact(t *testing.T) {
+	d := fromGenerator([][]float64{{1, 0, 0}, {1, 1, 0}, {1, 1, 1}, {2, 1, 0}})
+	d.Name, d.Threshold = "sums", 4
+	c, err := NewCode(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := NewDecoder(c, DecoderConfig{}).Weights([]int{1, 2, 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range [][]float64{{-1, 0, 1}, {2, 0, -1}, {-1, 1, 0}} {
+		if !slices.Equal(w.D[i], want) {
+			t.Errorf("block %d: weights %v, want %v", i, w.D[i], want)
+		}
+	}
+}
+
 // TestBestEstimate: of too few results the weights are still those of least
 // squares, and the residual is what they leave.
 func TestBestEstimate(t *testing.T) {

@@ -102,6 +102,34 @@ func TestNewCodeErrors(t *testing.T) {
 
 func nan() float64 { var zero float64; return zero / zero }
 
+// TestMatrix writes M and W out for blocks A_0, A_1 and B_0, B_1, B_2: the columns
+// are A_0 B_0, A_0 B_1, .., A_1 B_2.
+func TestMatrix(t *testing.T) {
+	c, err := NewCode(Definition{
+		Name: "test", ABlocks: 2, BBlocks: 3, Threshold: 2,
+		Outputs: []Output{{{0, 2}, {1, 0}}, {{1, 2}, {1, 2}}},
+		Tasks: []Task{
+			{A: [][]float64{{1, 2}}, B: [][]float64{{3, 4, 5}, {0, 0, 1}}},
+			{A: [][]float64{{1, 2}, {0, 1}}, B: [][]float64{{3, 4, 5}, {1, 1, 0}}, Products: []Pair{{1, 0}, {0, 1}}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, rows := range map[string][2][][]float64{
+		"task 0": {c.Rows(0), {{3, 4, 5, 6, 8, 10}, {0, 0, 1, 0, 0, 2}}},
+		"task 1": {c.Rows(1), {{0, 0, 0, 3, 4, 5}, {1, 1, 0, 2, 2, 0}}},
+		"wanted": {c.Wanted(), {{0, 0, 1, 1, 0, 0}, {0, 0, 0, 0, 0, 2}}},
+	} {
+		if !slices.EqualFunc(rows[0], rows[1], slices.Equal[[]float64]) {
+			t.Errorf("%s: rows %v, want %v", what, rows[0], rows[1])
+		}
+	}
+	if c.String() != "test (2,2x3)" || c.BBlocks() != 3 || c.Outputs() != 2 {
+		t.Errorf("%v with %d B blocks, %d outputs", c, c.BBlocks(), c.Outputs())
+	}
+}
+
 // TestOneSided: only a linear job that wants its blocks has a generator.
 func TestOneSided(t *testing.T) {
 	c := mustCode(t, "trigonometric", 5, 3)
@@ -122,7 +150,8 @@ func TestOneSided(t *testing.T) {
 		"outputs in another order": func(d *Definition) { d.Outputs = []Output{{{1, 0}}, {{0, 0}}} },
 		"a sum is wanted":          func(d *Definition) { d.Outputs = []Output{{{0, 0}, {1, 0}}} },
 		"an output twice":          func(d *Definition) { d.Outputs = []Output{{{0, 0}, {0, 0}}, {{1, 0}}} },
-		"two products a task":      func(d *Definition) { d.Tasks[0].A = [][]float64{{1, 0}, {1, 1}} },
+		"two products in task 0":   func(d *Definition) { d.Tasks[0].A = [][]float64{{1, 0}, {1, 1}} },
+		"two products in task 1":   func(d *Definition) { d.Tasks[1].A = [][]float64{{0, 1}, {1, 1}} },
 	} {
 		d := unit()
 		change(&d)

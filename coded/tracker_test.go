@@ -2,6 +2,7 @@ package coded
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -65,20 +66,58 @@ func TestTrackerIgnoresStrangers(t *testing.T) {
 
 // TestCopyFrom asks "what if" without touching the original.
 func TestCopyFrom(t *testing.T) {
-	c := mustCode(t, "replication", 6, 3)
+	d := fromGenerator([][]float64{{1, 1, 0}, {0, 1, 1}, {1, 2, 1}, {1, 0, 1}})
+	d.Name, d.Threshold = "sums", 4
+	c, err := NewCode(d)
+	if err != nil {
+		t.Fatal(err)
+	}
 	tracker, other := NewTracker(c), NewTracker(c)
 	tracker.Add(0)
 	tracker.Add(1)
 	other.CopyFrom(tracker)
-	if other.Add(4) || !other.Add(2) || !other.Ready() {
+	if !other.Has(1) || other.Count() != 2 || other.Add(2) || !other.Add(3) || !other.Ready() {
 		t.Error("the copy does not go on where the original was")
 	}
-	if tracker.Ready() || tracker.Count() != 2 || tracker.Has(2) {
+	if tracker.Ready() || tracker.Count() != 2 || tracker.Has(2) || tracker.Add(2) || !tracker.Add(3) {
 		t.Error("the copy changed the original")
 	}
+	tracker.Reset()
 	tracker.CopyFrom(NewTracker(mustCode(t, "replication", 6, 3)))
-	if tracker.Count() != 2 {
-		t.Error("a tracker of another code was copied")
+	other.CopyFrom(tracker)
+	if tracker.Count() != 0 || other.Count() != 0 || other.Ready() || other.Has(0) {
+		t.Error("the copy of an empty tracker is not empty")
+	}
+}
+
+// TestBasisStaysOrthonormal: also when the rows are nearly dependent, as those of
+// a Vandermonde matrix are, which one pass of Gram-Schmidt does not achieve.
+func TestBasisStaysOrthonormal(t *testing.T) {
+	g := make([][]float64, 12)
+	for i := range g {
+		for j := range 12 {
+			g[i] = append(g[i], math.Pow(0.4+float64(i)/20, float64(j)))
+		}
+	}
+	d := fromGenerator(g)
+	d.Name, d.Threshold = "Vandermonde", 12
+	c, err := NewCode(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tracker := NewTracker(c)
+	for task := range c.N() {
+		tracker.Add(task)
+	}
+	if tracker.rank < 5 {
+		t.Fatalf("rank %d", tracker.rank)
+	}
+	for i := range tracker.rank {
+		for j := range i {
+			if p := dot(tracker.basis[i*12:(i+1)*12], tracker.basis[j*12:(j+1)*12]); math.Abs(p) > 1e-15 {
+				t.Errorf("rows %d and %d of the basis have product %g", i, j, p)
+			}
+		}
 	}
 }
 
