@@ -107,12 +107,11 @@ func (g *Graph) conv2d(layer string, c kernel.Conv, x, w, b *gorgonia.Node, relu
 	if b != nil {
 		inputs = append(inputs, b)
 	}
-	ws := &g.workspace
 	return g.apply(opSpec{
 		layer: layer, kind: "conv2d", in: inputs, shape: []int{c.N, c.CO, c.OutH(), c.OutW()},
 		diff: []bool{true, true, true}[:len(inputs)],
 		run: func(rc *runContext, v [][]float32, y []float32) error {
-			kernel.ConvForward(rc.pool, c, v[0], v[1], optional(v, 2), y, relu, ws)
+			kernel.ConvForward(rc.pool, c, v[0], v[1], optional(v, 2), y, relu, rc.ws)
 			return nil
 		},
 		grad: func(g *Graph, y, dy *gorgonia.Node, want []bool) ([]*gorgonia.Node, error) {
@@ -126,12 +125,15 @@ func (g *Graph) conv2d(layer string, c kernel.Conv, x, w, b *gorgonia.Node, relu
 					return nil, err
 				}
 			}
-			if want[1] {
-				if grads[1], err = g.convBackwardWeight(layer, c, x, dz); err != nil {
-					return nil, err
+			wantBias := b != nil && want[2]
+			switch {
+			case want[1]:
+				var db *gorgonia.Node
+				grads[1], db, err = g.convBackwardParams(layer, c, x, dz, wantBias)
+				if wantBias {
+					grads[2] = db
 				}
-			}
-			if b != nil && want[2] {
+			case wantBias:
 				grads[2], err = g.convBackwardBias(layer, c, dz)
 			}
 			return grads, err
@@ -140,27 +142,44 @@ func (g *Graph) conv2d(layer string, c kernel.Conv, x, w, b *gorgonia.Node, relu
 }
 
 func (g *Graph) convBackwardInput(layer string, c kernel.Conv, dy, w *gorgonia.Node) (*gorgonia.Node, error) {
-	ws := &g.workspace
 	return g.apply(opSpec{
 		layer: layer, kind: "conv2d backward input", in: []*gorgonia.Node{dy, w}, shape: []int{c.N, c.CI, c.H, c.W},
 		run: func(rc *runContext, v [][]float32, dx []float32) error {
-			kernel.ConvBackwardInput(rc.pool, c, v[0], v[1], dx, ws)
+			kernel.ConvBackwardInput(rc.pool, c, v[0], v[1], dx, rc.ws)
 			return nil
 		},
 	})
 }
 
-func (g *Graph) convBackwardWeight(layer string, c kernel.Conv, x, dy *gorgonia.Node) (*gorgonia.Node, error) {
-	ws := &g.workspace
-	return g.apply(opSpec{
+// convBackwardParams adds the gradients of the weight and, if asked, of the
+// bias. One pass over dy gives both, but an operation has one output: the
+// weight's keeps the bias's aside for an operation that depends on it.
+func (g *Graph) convBackwardParams(layer string, c kernel.Conv, x, dy *gorgonia.Node, bias bool) (dw, db *gorgonia.Node, err error) {
+	var aside []float32
+	if bias {
+		aside = make([]float32, c.CO)
+	}
+	dw, err = g.apply(opSpec{
 		layer: layer, kind: "conv2d backward weight", in: []*gorgonia.Node{x, dy}, shape: []int{c.CO, c.CI / c.Groups, c.KH, c.KW},
 		run: func(rc *runContext, v [][]float32, dw []float32) error {
-			kernel.ConvBackwardWeight(rc.pool, c, v[0], v[1], dw, ws)
+			kernel.ConvBackwardParams(rc.pool, c, v[0], v[1], dw, aside, rc.ws)
 			return nil
 		},
 	})
+	if err != nil || !bias {
+		return dw, nil, err
+	}
+	db, err = g.apply(opSpec{
+		layer: layer, kind: "conv2d backward bias", in: []*gorgonia.Node{dw}, shape: []int{c.CO},
+		run: func(_ *runContext, _ [][]float32, db []float32) error {
+			copy(db, aside)
+			return nil
+		},
+	})
+	return dw, db, err
 }
 
+// convBackwardBias adds the gradient of the bias where that of the weight is not wanted.
 func (g *Graph) convBackwardBias(layer string, c kernel.Conv, dy *gorgonia.Node) (*gorgonia.Node, error) {
 	return g.apply(opSpec{
 		layer: layer, kind: "conv2d backward bias", in: []*gorgonia.Node{dy}, shape: []int{c.CO},

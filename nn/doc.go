@@ -1,2 +1,74 @@
-// Package nn holds modules on a gorgonia graph.
+// Package nn builds neural networks out of modules on a gorgonia graph and
+// trains them.
+//
+//	rng := rand.New(rand.NewPCG(1, 0))
+//	model := nn.Sequential{
+//		nn.NewConv2d(rng, 1, 32, 3, nn.Conv2dConfig{Padding: 1}), nn.ReLU{}, nn.MaxPool2d{Kernel: 2},
+//		nn.Flatten{}, nn.NewLinear(rng, 32*14*14, 10),
+//	}
+//	net, err := nn.NewNetwork(model, []int{1, 28, 28}, nn.Config{})
+//	...
+//	defer net.Close()
+//	loss, correct, err := net.Train(ctx, step, images, labels)
+//	// An optimiser now reads p.Grad and changes p.Value.Data of net.Params().
+//
+// # Models are plain data
+//
+// A Module is anything with a Forward method; a model of one's own is a struct
+// whose exported fields are modules. Params finds the parameters by walking it
+// and names them as PyTorch does ("conv1.weight"); they have PyTorch's layouts
+// and, by default, its initial distributions, so that SaveState and LoadState
+// exchange weights with it. Constructors draw from the *rand.Rand that they
+// are given and from nothing else.
+//
+// # What runs
+//
+// A Network minimises the mean cross entropy of a batch of n samples,
+//
+//	L = -1/n sum_i sum_c t[i,c] log softmax(z_i)[c],
+//
+// z_i being the model's logits and t the one-hot labels, smoothed if asked
+// (Szegedy et al. 2016, section 7). It builds one gorgonia graph for each batch
+// size and mode, when first needed, over shared parameters; the tape machine
+// runs its nodes in the order in which they were made. Every node is an
+// operation of this package: gorgonia's own are slow, some are wrong, and all
+// of them allocate. The gradients are made of the operations' SymDiff by
+// reverse-mode differentiation (see Griewank and Walther 2008, section 3.2)
+// over gorgonia's graph.
+//
+// Three things hold for every graph:
+//
+//   - An operation owns its output. A step allocates nothing of the size of a
+//     tensor, and gradients are computed where Param.Grad points to.
+//   - No two nodes are merged: gorgonia tells nodes apart by a 32-bit hash,
+//     which here holds a sequence number and is checked after building.
+//   - A gradient that leads to no trainable parameter is not computed: not that
+//     of the first layer's input, nor anything before a Frozen parameter.
+//
+// Sequential and Chain fuse a ReLU into its neighbours. A module of one's own
+// may use gorgonia's operations as well, off the hot path and with care: some
+// of them write over their inputs.
+//
+// # Placement
+//
+// A layer does not know where its product is computed. With On(placement) its
+// training graphs hold the placement's nodes in place of the local product;
+// bias and activation stay here, and evaluation uses the local weight, which
+// the placement brings up to date. Resident keeps the weights on the workers
+// of a coded.Executor.
+//
+// # Errors
+//
+// An error of a run is an *OpError with the layer, the step and the cause,
+// which errors.As finds (a *coded.TooFewError for one); a loss that is not
+// finite is a *NonFiniteError that says where the first such number appeared. A
+// panic inside an operation becomes an error. After any of them the next step
+// may be tried.
+//
+// # Guarantees
+//
+// The same parameters, batches, number of threads and binary give the same
+// bits. Another number of threads or another batch size may round differently.
+// A Network, a Graph and the modules of a model belong to one goroutine at a
+// time; different networks may run at once if they share no parameter.
 package nn

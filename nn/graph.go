@@ -27,9 +27,6 @@ type Graph struct {
 	needs  map[*gorgonia.Node]bool
 	inputs int
 	counts map[string]int // of unnamed modules, by kind
-
-	// workspace is shared by all convolutions: operations run one after another.
-	workspace kernel.Workspace
 }
 
 // boundParam is a parameter as an input of the graph.
@@ -51,7 +48,7 @@ func newGraph(pool *kernel.Pool, names map[any]string, batch int, training bool,
 		training: training,
 		batch:    batch,
 		names:    names,
-		run:      runContext{pool: pool},
+		run:      runContext{pool: pool, ws: new(kernel.Workspace)},
 		needs:    make(map[*gorgonia.Node]bool),
 		counts:   make(map[string]int),
 	}

@@ -60,6 +60,7 @@ type Network struct {
 	params    []NamedParam
 	names     map[any]string
 	programs  []*program // the one used last at the end
+	workspace kernel.Workspace
 	gradients map[*Param]*gradient
 	closed    bool
 }
@@ -272,6 +273,7 @@ func (n *Network) build(batch int, training bool) (*program, error) {
 	for salt := range uint32(maxSalts) {
 		p := &program{batch: batch, training: training}
 		g := newGraph(n.pool, n.names, batch, training, salt)
+		g.run.ws = &n.workspace
 		if err = p.build(g, n.model, n.shape, n.config.LabelSmoothing, n.store); err == nil {
 			return p, nil
 		}

@@ -21,6 +21,9 @@ type runContext struct {
 	ctx  context.Context
 	step int
 	pool *kernel.Pool
+	// ws is shared by all convolutions of a network: its graphs, and the
+	// operations of a graph, run one after another.
+	ws *kernel.Workspace
 }
 
 // opSpec describes one operation: the only thing that a layer has to write.
