@@ -37,7 +37,7 @@ func TestDecodeInvertsEncode(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		// The worst condition number of these codes is below 40.
+		// The worst condition number of a set of these codes is 13.
 		if dw, dv := difference(t, w, weight), difference(t, v, momentum); !(dw <= 2e-5 && dv <= 2e-5) {
 			rt.Errorf("slots %v: weight differs by %.2g, momentum by %.2g", set, dw, dv)
 		}
