@@ -207,8 +207,8 @@ func (d *chunkDecoder) chunk(dst coded.Tensor, c int, answers []coded.Answer) er
 	lo, hi := shard.ChunkRange(d.partition.Size, d.layer.Chunks, c)
 	d.have, d.results = d.have[:0], d.results[:0]
 	for i, a := range answers {
-		if s := a.Result.Shape; len(s) != 2 || s[1] != hi-lo {
-			return fmt.Errorf("answer of slot %d has shape %v, want [%d %d]", a.Slot, s, dst.Shape[0], hi-lo)
+		if s := a.Result.Shape; len(s) != 2 || s[0] != dst.Shape[0] || s[1] != hi-lo || len(a.Result.Data) != s[0]*s[1] {
+			return fmt.Errorf("answer of slot %d has shape %v and %d values, want [%d %d]", a.Slot, s, len(a.Result.Data), dst.Shape[0], hi-lo)
 		}
 		if i > 0 && a.Slot <= d.have[i-1] {
 			return fmt.Errorf("answer of slot %d after that of slot %d", a.Slot, d.have[i-1])

@@ -258,15 +258,15 @@ func TestPlacedRefusesWrongAnswers(t *testing.T) {
 	x, labels := data(rand.New(rand.NewPCG(1, 1)), 4, sizes[0], 7)
 	for want, change := range map[string]func(a [][]coded.Answer) [][]coded.Answer{
 		"answers to 1 chunks, want 2":   func(a [][]coded.Answer) [][]coded.Answer { return a[:1] },
-		"has shape [4 7], want [4 1]":   func(a [][]coded.Answer) [][]coded.Answer { a[0][1].Result = coded.NewTensor(4, 7); return a },
-		"shape [3 1], want [4 1]":       func(a [][]coded.Answer) [][]coded.Answer { a[0][1].Result = coded.NewTensor(3, 1); return a },
+		"shape [4 7] and 28 values":     func(a [][]coded.Answer) [][]coded.Answer { a[0][1].Result = coded.NewTensor(4, 7); return a },
+		"shape [3 1] and 3 values":      func(a [][]coded.Answer) [][]coded.Answer { a[0][1].Result = coded.NewTensor(3, 1); return a },
 		"has shape []":                  func(a [][]coded.Answer) [][]coded.Answer { a[1][0].Result = coded.Tensor{}; return a },
 		"slot 0 after that of slot 2":   func(a [][]coded.Answer) [][]coded.Answer { a[0][0], a[0][1] = a[0][1], a[0][0]; return a },
 		"slot 2 after that of slot 2":   func(a [][]coded.Answer) [][]coded.Answer { a[0][0] = a[0][1]; return a },
 		"task 9, want 0 to 5":           func(a [][]coded.Answer) [][]coded.Answer { a[1][3].Slot = 9; return a },
 		"too few results":               func(a [][]coded.Answer) [][]coded.Answer { a[1] = a[1][:3]; return a },
 		"chunk 0":                       func(a [][]coded.Answer) [][]coded.Answer { a[0] = nil; return a },
-		"5 elements for shape [4 1]":    func(a [][]coded.Answer) [][]coded.Answer { a[0][0].Result.Data = make([]float32, 5); return a },
+		"shape [4 1] and 5 values":      func(a [][]coded.Answer) [][]coded.Answer { a[0][0].Result.Data = make([]float32, 5); return a },
 		"step 1: forward wait and deco": func(a [][]coded.Answer) [][]coded.Answer { return nil },
 	} {
 		s := &spy{Executor: shard.NewLocal(shard.LocalConfig{Survivors: always(0, 2, 3, 4)}), change: change}
