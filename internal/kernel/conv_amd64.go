@@ -83,3 +83,13 @@ func spreadAVX512(dst *float32, pitch int, plane int, src *float32, w int, rows 
 //
 //go:noescape
 func sumRowsAVX512(acc *float32, src *float32, ld int, rows int)
+
+// maxPoolPairsAVX512 pools 2 x 2 windows of pairs of rows of w entries; relu is 0xffff for ReLU, else 0.
+//
+//go:noescape
+func maxPoolPairsAVX512(y *float32, choice *uint16, x *float32, w int, pairs int, relu uint16)
+
+// unpoolPairsAVX512 is the gradient of maxPoolPairsAVX512: it writes the even number of entries of each row that windows cover.
+//
+//go:noescape
+func unpoolPairsAVX512(dx *float32, dy *float32, choice *uint16, w int, pairs int)

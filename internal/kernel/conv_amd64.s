@@ -2331,3 +2331,247 @@ row:
 	VMOVUPS Z0, (AX)
 	VZEROUPPER
 	RET
+
+DATA poolEven<>+0(SB)/4, $0x00000000
+DATA poolEven<>+4(SB)/4, $0x00000002
+DATA poolEven<>+8(SB)/4, $0x00000004
+DATA poolEven<>+12(SB)/4, $0x00000006
+DATA poolEven<>+16(SB)/4, $0x00000008
+DATA poolEven<>+20(SB)/4, $0x0000000a
+DATA poolEven<>+24(SB)/4, $0x0000000c
+DATA poolEven<>+28(SB)/4, $0x0000000e
+DATA poolEven<>+32(SB)/4, $0x00000010
+DATA poolEven<>+36(SB)/4, $0x00000012
+DATA poolEven<>+40(SB)/4, $0x00000014
+DATA poolEven<>+44(SB)/4, $0x00000016
+DATA poolEven<>+48(SB)/4, $0x00000018
+DATA poolEven<>+52(SB)/4, $0x0000001a
+DATA poolEven<>+56(SB)/4, $0x0000001c
+DATA poolEven<>+60(SB)/4, $0x0000001e
+GLOBL poolEven<>(SB), RODATA|NOPTR, $64
+
+DATA poolOdd<>+0(SB)/4, $0x00000001
+DATA poolOdd<>+4(SB)/4, $0x00000003
+DATA poolOdd<>+8(SB)/4, $0x00000005
+DATA poolOdd<>+12(SB)/4, $0x00000007
+DATA poolOdd<>+16(SB)/4, $0x00000009
+DATA poolOdd<>+20(SB)/4, $0x0000000b
+DATA poolOdd<>+24(SB)/4, $0x0000000d
+DATA poolOdd<>+28(SB)/4, $0x0000000f
+DATA poolOdd<>+32(SB)/4, $0x00000011
+DATA poolOdd<>+36(SB)/4, $0x00000013
+DATA poolOdd<>+40(SB)/4, $0x00000015
+DATA poolOdd<>+44(SB)/4, $0x00000017
+DATA poolOdd<>+48(SB)/4, $0x00000019
+DATA poolOdd<>+52(SB)/4, $0x0000001b
+DATA poolOdd<>+56(SB)/4, $0x0000001d
+DATA poolOdd<>+60(SB)/4, $0x0000001f
+GLOBL poolOdd<>(SB), RODATA|NOPTR, $64
+
+// func maxPoolPairsAVX512(y *float32, choice *uint16, x *float32, w int, pairs int, relu uint16)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·maxPoolPairsAVX512(SB), NOSPLIT, $0-42
+	MOVQ         y+0(FP), AX
+	MOVQ         choice+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         w+24(FP), BX
+	MOVQ         pairs+32(FP), SI
+	MOVWLZX      relu+40(FP), DI
+	KMOVW        DI, K1
+	VMOVDQU32    poolEven<>+0(SB), Z0
+	VMOVDQU32    poolOdd<>+0(SB), Z1
+	VPXORD       Z2, Z2, Z2
+	VPTERNLOGD   $0xff, Z3, Z3, Z3
+	MOVL         $0x00000001, DI
+	VPBROADCASTD DI, Z4
+	MOVL         $0x00000002, DI
+	VPBROADCASTD DI, Z5
+	MOVL         $0x00000003, DI
+	VPBROADCASTD DI, Z6
+	MOVQ         BX, R9
+	SHLQ         $0x03, R9
+
+pair:
+	MOVQ DX, R10
+	LEAQ (DX)(BX*4), R8
+	MOVQ BX, DI
+	SHRQ $0x01, DI
+
+block:
+	MOVQ DI, R11
+	CMPQ R11, $0x10
+	JLE  short
+	MOVQ $0x00000010, R11
+
+short:
+	MOVQ      $0x0000ffff, R12
+	BZHIQ     R11, R12, R12
+	KMOVW     R12, K2
+	MOVQ      R11, R12
+	ADDQ      R11, R12
+	MOVQ      $0x00000000ffffffff, R13
+	BZHIQ     R12, R13, R13
+	KMOVW     R13, K3
+	MOVQ      R13, R12
+	SHRQ      $0x10, R12
+	KMOVW     R12, K4
+	VMOVUPS.Z (R10), K3, Z7
+	VMOVUPS.Z 64(R10), K4, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z0, Z9
+	VMOVAPS   Z7, Z7
+	VPERMT2PS Z8, Z1, Z7
+	VMOVUPS.Z (R8), K3, Z8
+	VMOVUPS.Z 64(R8), K4, Z11
+	VMOVAPS   Z8, Z12
+	VPERMT2PS Z11, Z0, Z12
+	VMOVAPS   Z8, Z8
+	VPERMT2PS Z11, Z1, Z8
+	VPXORD    Z10, Z10, Z10
+	VCMPPS    $0x11, Z7, Z9, K3
+	VCMPPS    $0x03, Z7, Z7, K4
+	KORW      K3, K4, K3
+	VMOVAPS   Z7, K3, Z9
+	VMOVDQA32 Z4, K3, Z10
+	VCMPPS    $0x11, Z12, Z9, K3
+	VCMPPS    $0x03, Z12, Z12, K4
+	KORW      K3, K4, K3
+	VMOVAPS   Z12, K3, Z9
+	VMOVDQA32 Z5, K3, Z10
+	VCMPPS    $0x11, Z8, Z9, K3
+	VCMPPS    $0x03, Z8, Z8, K4
+	KORW      K3, K4, K3
+	VMOVAPS   Z8, K3, Z9
+	VMOVDQA32 Z6, K3, Z10
+	VCMPPS    $0x12, Z2, Z9, K3
+	KANDW     K1, K3, K3
+	VMOVAPS   Z2, K3, Z9
+	VMOVDQA32 Z3, K3, Z10
+	VMOVUPS   Z9, K2, (AX)
+	VPMOVDW   Z10, K2, (CX)
+	LEAQ      (AX)(R11*4), AX
+	LEAQ      (CX)(R11*2), CX
+	LEAQ      (R10)(R11*8), R10
+	LEAQ      (R8)(R11*8), R8
+	SUBQ      R11, DI
+	JNZ       block
+	ADDQ      R9, DX
+	DECQ      SI
+	JNZ       pair
+	VZEROUPPER
+	RET
+
+DATA poolLow<>+0(SB)/4, $0x00000000
+DATA poolLow<>+4(SB)/4, $0x00000010
+DATA poolLow<>+8(SB)/4, $0x00000001
+DATA poolLow<>+12(SB)/4, $0x00000011
+DATA poolLow<>+16(SB)/4, $0x00000002
+DATA poolLow<>+20(SB)/4, $0x00000012
+DATA poolLow<>+24(SB)/4, $0x00000003
+DATA poolLow<>+28(SB)/4, $0x00000013
+DATA poolLow<>+32(SB)/4, $0x00000004
+DATA poolLow<>+36(SB)/4, $0x00000014
+DATA poolLow<>+40(SB)/4, $0x00000005
+DATA poolLow<>+44(SB)/4, $0x00000015
+DATA poolLow<>+48(SB)/4, $0x00000006
+DATA poolLow<>+52(SB)/4, $0x00000016
+DATA poolLow<>+56(SB)/4, $0x00000007
+DATA poolLow<>+60(SB)/4, $0x00000017
+GLOBL poolLow<>(SB), RODATA|NOPTR, $64
+
+DATA poolHigh<>+0(SB)/4, $0x00000008
+DATA poolHigh<>+4(SB)/4, $0x00000018
+DATA poolHigh<>+8(SB)/4, $0x00000009
+DATA poolHigh<>+12(SB)/4, $0x00000019
+DATA poolHigh<>+16(SB)/4, $0x0000000a
+DATA poolHigh<>+20(SB)/4, $0x0000001a
+DATA poolHigh<>+24(SB)/4, $0x0000000b
+DATA poolHigh<>+28(SB)/4, $0x0000001b
+DATA poolHigh<>+32(SB)/4, $0x0000000c
+DATA poolHigh<>+36(SB)/4, $0x0000001c
+DATA poolHigh<>+40(SB)/4, $0x0000000d
+DATA poolHigh<>+44(SB)/4, $0x0000001d
+DATA poolHigh<>+48(SB)/4, $0x0000000e
+DATA poolHigh<>+52(SB)/4, $0x0000001e
+DATA poolHigh<>+56(SB)/4, $0x0000000f
+DATA poolHigh<>+60(SB)/4, $0x0000001f
+GLOBL poolHigh<>(SB), RODATA|NOPTR, $64
+
+// func unpoolPairsAVX512(dx *float32, dy *float32, choice *uint16, w int, pairs int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·unpoolPairsAVX512(SB), NOSPLIT, $0-40
+	MOVQ         dx+0(FP), AX
+	MOVQ         dy+8(FP), CX
+	MOVQ         choice+16(FP), DX
+	MOVQ         w+24(FP), BX
+	MOVQ         pairs+32(FP), SI
+	VMOVDQU32    poolLow<>+0(SB), Z0
+	VMOVDQU32    poolHigh<>+0(SB), Z1
+	MOVL         $0x00000000, DI
+	VPBROADCASTD DI, Z2
+	MOVL         $0x00000001, DI
+	VPBROADCASTD DI, Z3
+	MOVL         $0x00000002, DI
+	VPBROADCASTD DI, Z4
+	MOVL         $0x00000003, DI
+	VPBROADCASTD DI, Z5
+	MOVQ         BX, R9
+	SHLQ         $0x03, R9
+
+pair:
+	MOVQ AX, R10
+	LEAQ (AX)(BX*4), R8
+	MOVQ BX, DI
+	SHRQ $0x01, DI
+
+block:
+	MOVQ DI, R11
+	CMPQ R11, $0x10
+	JLE  short
+	MOVQ $0x00000010, R11
+
+short:
+	MOVQ        $0x0000ffff, R12
+	BZHIQ       R11, R12, R12
+	KMOVW       R12, K1
+	MOVQ        R11, R12
+	ADDQ        R11, R12
+	MOVQ        $0x00000000ffffffff, R13
+	BZHIQ       R12, R13, R13
+	KMOVW       R13, K2
+	MOVQ        R13, R12
+	SHRQ        $0x10, R12
+	KMOVW       R12, K3
+	VMOVUPS.Z   (CX), K1, Z6
+	VPMOVZXWD.Z (DX), K1, Z7
+	VPCMPEQD    Z2, Z7, K1
+	VMOVAPS.Z   Z6, K1, Z8
+	VPCMPEQD    Z3, Z7, K1
+	VMOVAPS.Z   Z6, K1, Z9
+	VPCMPEQD    Z4, Z7, K1
+	VMOVAPS.Z   Z6, K1, Z10
+	VPCMPEQD    Z5, Z7, K1
+	VMOVAPS.Z   Z6, K1, Z6
+	VMOVAPS     Z8, Z7
+	VPERMT2PS   Z9, Z0, Z7
+	VMOVAPS     Z8, Z8
+	VPERMT2PS   Z9, Z1, Z8
+	VMOVUPS     Z7, K2, (R10)
+	VMOVUPS     Z8, K3, 64(R10)
+	VMOVAPS     Z10, Z7
+	VPERMT2PS   Z6, Z0, Z7
+	VMOVAPS     Z10, Z8
+	VPERMT2PS   Z6, Z1, Z8
+	VMOVUPS     Z7, K2, (R8)
+	VMOVUPS     Z8, K3, 64(R8)
+	LEAQ        (CX)(R11*4), CX
+	LEAQ        (DX)(R11*2), DX
+	LEAQ        (R10)(R11*8), R10
+	LEAQ        (R8)(R11*8), R8
+	SUBQ        R11, DI
+	JNZ         block
+	ADDQ        R9, AX
+	DECQ        SI
+	JNZ         pair
+	VZEROUPPER
+	RET

@@ -13,6 +13,8 @@ func init() {
 			transpose: transposePortable,
 			spread:    spreadPortable,
 			sumRows:   sumRowsPortable,
+			pool2:     poolPairsPortable,
+			unpool2:   unpoolPairsPortable,
 		})
 	}
 	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL && cpu.X86.HasBMI2 {
@@ -27,6 +29,8 @@ func init() {
 			transpose: transposeStripAVX512,
 			spread:    spreadPlanesAVX512,
 			sumRows:   sumWideRowsAVX512,
+			pool2:     poolRowPairsAVX512,
+			unpool2:   unpoolRowPairsAVX512,
 		})
 	}
 	activeConv = convISAs[len(convISAs)-1]
@@ -63,4 +67,24 @@ func sumWideRowsAVX512(acc, src []float32, rows int) {
 	for j := 0; j < len(acc); j += 16 {
 		sumRowsAVX512(&acc[j], &src[j], len(acc), rows)
 	}
+}
+
+func poolRowPairsAVX512(g *MaxPool, in, out []float32, choice []uint16, w, pairs int) {
+	checkPairs(in, out, choice, w, pairs)
+	relu := uint16(0)
+	if g.ReLU {
+		relu = 0xffff
+	}
+	maxPoolPairsAVX512(&out[0], &choice[0], &in[0], w, pairs, relu)
+}
+
+func unpoolRowPairsAVX512(_ *MaxPool, in, out []float32, choice []uint16, w, pairs int) {
+	checkPairs(in, out, choice, w, pairs)
+	unpoolPairsAVX512(&in[0], &out[0], &choice[0], w, pairs)
+}
+
+func checkPairs(in, out []float32, choice []uint16, w, pairs int) {
+	_ = in[2*w*pairs-1]
+	_ = out[w/2*pairs-1]
+	_ = choice[w/2*pairs-1]
 }

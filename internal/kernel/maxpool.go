@@ -71,55 +71,22 @@ func (g MaxPool) Validate() error {
 
 // MaxPoolForward writes the maximum of each window to y and to choice where in
 // the window it stands: row*KW + column, the first of equals, or Dead. A NaN
-// counts as the largest. The geometry must be valid and each slice at least as
+// counts as the largest (the last of several). The geometry must be valid and each slice at least as
 // long as it tells; anything else panics.
 func MaxPoolForward(p *Pool, g MaxPool, x, y []float32, choice []uint16) {
-	oh, ow := g.OutH(), g.OutW()
-	p.Run(g.N*g.C, func(i int) {
-		in := x[i*g.H*g.W : (i+1)*g.H*g.W]
-		out, arg := y[i*oh*ow:(i+1)*oh*ow], choice[i*oh*ow:(i+1)*oh*ow]
-		for r := range oh {
-			for c := range ow {
-				best, at := g.window(in, r, c)
-				if g.ReLU && best <= 0 {
-					best, at = 0, Dead
-				}
-				out[r*ow+c], arg[r*ow+c] = best, at
-			}
-		}
-	})
-}
-
-// window returns the maximum of the window of output row r and column c, and its place.
-func (g MaxPool) window(in []float32, r, c int) (best float32, at uint16) {
-	top, left := r*g.StrideH-g.PadH, c*g.StrideW-g.PadW
-	first := true
-	for i := max(top, 0); i < min(top+g.KH, g.H); i++ {
-		for j := max(left, 0); j < min(left+g.KW, g.W); j++ {
-			if v := in[i*g.W+j]; first || v > best || v != v && best == best {
-				best, at, first = v, uint16((i-top)*g.KW+j-left), false
-			}
-		}
-	}
-	return best, at
+	t := maxPools.get()
+	*t = maxPool{MaxPool: g, isa: activeConv, in: x[:g.InLen()], out: y[:g.OutLen()], choice: choice[:g.OutLen()]}
+	p.run(g.N, t)
+	*t = maxPool{}
+	maxPools.put(t)
 }
 
 // MaxPoolBackward computes dx, the gradient of the input, from dy, that of the
 // output, and the choices of the forward pass.
 func MaxPoolBackward(p *Pool, g MaxPool, dy []float32, choice []uint16, dx []float32) {
-	oh, ow := g.OutH(), g.OutW()
-	p.Run(g.N*g.C, func(i int) {
-		in := dx[i*g.H*g.W : (i+1)*g.H*g.W]
-		out, arg := dy[i*oh*ow:(i+1)*oh*ow], choice[i*oh*ow:(i+1)*oh*ow]
-		clear(in)
-		for r := range oh {
-			for c := range ow {
-				at := int(arg[r*ow+c])
-				if at == Dead {
-					continue
-				}
-				in[(r*g.StrideH-g.PadH+at/g.KW)*g.W+c*g.StrideW-g.PadW+at%g.KW] += out[r*ow+c]
-			}
-		}
-	})
+	t := maxPools.get()
+	*t = maxPool{MaxPool: g, isa: activeConv, in: dx[:g.InLen()], out: dy[:g.OutLen()], choice: choice[:g.OutLen()]}
+	p.run(g.N, (*maxUnpool)(t))
+	*t = maxPool{}
+	maxPools.put(t)
 }

@@ -39,12 +39,13 @@ type sweepKernel struct {
 
 // convISA is what the convolutions need of an instruction set.
 type convISA struct {
-	name         string
-	wide, narrow int // widths of the sweep kernels
-	sweeps       []sweepKernel
-	transpose    func(dst []float32, ldd int, src []float32, lds, rows, cols, width int, e *epilogue)
-	spread       func(dst []float32, pitch, plane int, src []float32, w, rows, planes int)
-	sumRows      func(acc, src []float32, rows int)
+	name           string
+	wide, narrow   int // widths of the sweep kernels
+	sweeps         []sweepKernel
+	transpose      func(dst []float32, ldd int, src []float32, lds, rows, cols, width int, e *epilogue)
+	spread         func(dst []float32, pitch, plane int, src []float32, w, rows, planes int)
+	sumRows        func(acc, src []float32, rows int)
+	pool2, unpool2 func(g *MaxPool, in, out []float32, choice []uint16, w, pairs int)
 }
 
 var portableConv = convISA{
@@ -53,6 +54,8 @@ var portableConv = convISA{
 	transpose: transposePortable,
 	spread:    spreadPortable,
 	sumRows:   sumRowsPortable,
+	pool2:     poolPairsPortable,
+	unpool2:   unpoolPairsPortable,
 }
 
 // convISAs lists what this processor can run, the best last.

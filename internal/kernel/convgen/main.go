@@ -22,5 +22,7 @@ func main() {
 	transpose(true)
 	spread()
 	sumRows()
+	maxPool()
+	maxPoolBackward()
 	Generate()
 }
