@@ -106,8 +106,12 @@ func (c *Conn) Send(ctx context.Context, m *Message) error {
 	if n > 0 {
 		c.Close() // half a message is on the wire
 	}
+	// Not the timeout that the context made, which may come a moment before
+	// the context knows that it has ended.
 	if cause := context.Cause(ctx); cause != nil {
-		err = cause // and not the timeout that it made
+		err = cause
+	} else if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) {
+		err = context.DeadlineExceeded
 	}
 	return fmt.Errorf("send to %s: %w", c.RemoteAddr(), err)
 }

@@ -18,7 +18,11 @@ const DefaultPort = 7946
 // splitAddr splits "host:port", "host", ":port" or "" into a host (empty for
 // all interfaces) and a port. "[v6]" is understood, and so is a bare v6 address.
 func splitAddr(addr string, defaultPort uint16) (host string, port uint16, err error) {
-	if ip, err := netip.ParseAddr(strings.Trim(addr, "[]")); err == nil {
+	bare := addr
+	if strings.HasPrefix(addr, "[") && strings.HasSuffix(addr, "]") {
+		bare = addr[1 : len(addr)-1]
+	}
+	if ip, err := netip.ParseAddr(bare); err == nil {
 		return ip.String(), defaultPort, nil
 	}
 	if !strings.Contains(addr, ":") {
