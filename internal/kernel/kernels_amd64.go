@@ -104,6 +104,21 @@ func product6x8AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, kee
 //go:noescape
 func product6x16AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 
+// copyColumnAVX2 writes 8 elements at dst[p*ldd] for each p < rows, rows > 0: n of src[p*ld], 1 <= n <= 8, and zeros.
+//
+//go:noescape
+func copyColumnAVX2(dst *float32, ldd int, src *float32, ld int, n int, rows int)
+
+// copyColumnAVX512 writes 16 elements at dst[p*ldd] for each p < rows, rows > 0: n of src[p*ld], 1 <= n <= 16, and zeros.
+//
+//go:noescape
+func copyColumnAVX512(dst *float32, ldd int, src *float32, ld int, n int, rows int)
+
+// transpose8AVX2 sets dst[p*ldd+i] = src[i*ld+p] for i < 8, p < n; n is a multiple of 8 and not 0.
+//
+//go:noescape
+func transpose8AVX2(dst *float32, ldd int, src *float32, ld int, n int)
+
 // addAVX2 sets dst = a + b.
 //
 //go:noescape

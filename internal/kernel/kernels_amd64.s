@@ -5993,6 +5993,150 @@ edgeadddone:
 	VZEROUPPER
 	RET
 
+// func copyColumnAVX2(dst *float32, ldd int, src *float32, ld int, n int, rows int)
+// Requires: AVX
+TEXT ·copyColumnAVX2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	SHLQ $0x02, CX
+	MOVQ src+16(FP), DX
+	MOVQ ld+24(FP), BX
+	SHLQ $0x02, BX
+	MOVQ n+32(FP), SI
+	MOVQ rows+40(FP), DI
+	CMPQ SI, $0x08
+	JNE  edge
+
+whole:
+	VMOVUPS (DX), Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    BX, DX
+	ADDQ    CX, AX
+	DECQ    DI
+	JNZ     whole
+	VZEROUPPER
+	RET
+
+edge:
+	LEAQ    laneMasks<>+0(SB), R8
+	NEGQ    SI
+	VMOVUPS 32(R8)(SI*4), Y0
+	NEGQ    SI
+
+part:
+	VMASKMOVPS (DX), Y0, Y1
+	VMOVUPS    Y1, (AX)
+	ADDQ       BX, DX
+	ADDQ       CX, AX
+	DECQ       DI
+	JNZ        part
+	VZEROUPPER
+	RET
+
+// func copyColumnAVX512(dst *float32, ldd int, src *float32, ld int, n int, rows int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·copyColumnAVX512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	SHLQ $0x02, CX
+	MOVQ src+16(FP), DX
+	MOVQ ld+24(FP), BX
+	SHLQ $0x02, BX
+	MOVQ n+32(FP), SI
+	MOVQ rows+40(FP), DI
+	CMPQ SI, $0x10
+	JNE  edge
+
+whole:
+	VMOVUPS (DX), Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    BX, DX
+	ADDQ    CX, AX
+	DECQ    DI
+	JNZ     whole
+	VZEROUPPER
+	RET
+
+edge:
+	MOVL  $-1, R8
+	BZHIL SI, R8, R8
+	KMOVW R8, K1
+
+part:
+	VMOVUPS.Z (DX), K1, Z0
+	VMOVUPS   Z0, (AX)
+	ADDQ      BX, DX
+	ADDQ      CX, AX
+	DECQ      DI
+	JNZ       part
+	VZEROUPPER
+	RET
+
+// func transpose8AVX2(dst *float32, ldd int, src *float32, ld int, n int)
+// Requires: AVX
+TEXT ·transpose8AVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	SHLQ $0x02, CX
+	MOVQ src+16(FP), DX
+	MOVQ ld+24(FP), BX
+	SHLQ $0x02, BX
+	MOVQ n+32(FP), SI
+	LEAQ (DX)(BX*4), DI
+	LEAQ (BX)(BX*2), R8
+	LEAQ (AX)(CX*4), R9
+	LEAQ (CX)(CX*2), R10
+
+loop:
+	VMOVUPS     (DX), X1
+	VINSERTF128 $0x01, (DI), Y1, Y0
+	VMOVUPS     (DX)(BX*1), X1
+	VINSERTF128 $0x01, (DI)(BX*1), Y1, Y2
+	VMOVUPS     (DX)(BX*2), X1
+	VINSERTF128 $0x01, (DI)(BX*2), Y1, Y3
+	VMOVUPS     (DX)(R8*1), X1
+	VINSERTF128 $0x01, (DI)(R8*1), Y1, Y4
+	VUNPCKLPS   Y2, Y0, Y5
+	VUNPCKHPS   Y2, Y0, Y0
+	VUNPCKLPS   Y4, Y3, Y2
+	VUNPCKHPS   Y4, Y3, Y3
+	VSHUFPS     $0x44, Y2, Y5, Y4
+	VMOVUPS     Y4, (AX)
+	VSHUFPS     $0xee, Y2, Y5, Y2
+	VMOVUPS     Y2, (AX)(CX*1)
+	VSHUFPS     $0x44, Y3, Y0, Y2
+	VMOVUPS     Y2, (AX)(CX*2)
+	VSHUFPS     $0xee, Y3, Y0, Y0
+	VMOVUPS     Y0, (AX)(R10*1)
+	VMOVUPS     16(DX), X1
+	VINSERTF128 $0x01, 16(DI), Y1, Y0
+	VMOVUPS     16(DX)(BX*1), X1
+	VINSERTF128 $0x01, 16(DI)(BX*1), Y1, Y2
+	VMOVUPS     16(DX)(BX*2), X1
+	VINSERTF128 $0x01, 16(DI)(BX*2), Y1, Y3
+	VMOVUPS     16(DX)(R8*1), X1
+	VINSERTF128 $0x01, 16(DI)(R8*1), Y1, Y4
+	VUNPCKLPS   Y2, Y0, Y5
+	VUNPCKHPS   Y2, Y0, Y0
+	VUNPCKLPS   Y4, Y3, Y2
+	VUNPCKHPS   Y4, Y3, Y3
+	VSHUFPS     $0x44, Y2, Y5, Y4
+	VMOVUPS     Y4, (R9)
+	VSHUFPS     $0xee, Y2, Y5, Y2
+	VMOVUPS     Y2, (R9)(CX*1)
+	VSHUFPS     $0x44, Y3, Y0, Y2
+	VMOVUPS     Y2, (R9)(CX*2)
+	VSHUFPS     $0xee, Y3, Y0, Y0
+	VMOVUPS     Y0, (R9)(R10*1)
+	ADDQ        $0x20, DX
+	ADDQ        $0x20, DI
+	LEAQ        (AX)(CX*8), AX
+	LEAQ        (R9)(CX*8), R9
+	SUBQ        $0x08, SI
+	JNZ         loop
+	VZEROUPPER
+	RET
+
 // func addAVX2(dst *float32, a *float32, b *float32, n int)
 // Requires: AVX
 TEXT ·addAVX2(SB), NOSPLIT, $0-32

@@ -34,6 +34,9 @@ func (x *matrix) pack(dst []float32, width, j0, n, p0, kc int) {
 
 // packAlong copies kc rows of n elements.
 func packAlong(dst, src []float32, ld, width, n, kc int) {
+	if kc == 0 || packAlongVec(dst, src, ld, width, n, kc) {
+		return
+	}
 	for p := range kc {
 		row := dst[p*width : (p+1)*width]
 		clear(row[copy(row, src[p*ld:p*ld+n]):])
@@ -42,14 +45,21 @@ func packAlong(dst, src []float32, ld, width, n, kc int) {
 
 // packAcross transposes n rows of kc elements.
 func packAcross(dst, src []float32, ld, width, n, kc int) {
+	rows, steps := packAcrossVec(dst, src, ld, width, n, kc)
 	for j := range n {
-		for p, v := range src[j*ld : j*ld+kc] {
-			dst[p*width+j] = v
+		from := 0
+		if j < rows {
+			from = steps
+		}
+		at := from*width + j
+		for _, v := range src[j*ld+from : j*ld+kc] {
+			dst[at] = v
+			at += width
 		}
 	}
 	for j := n; j < width; j++ {
-		for p := range kc {
-			dst[p*width+j] = 0
+		for at := j; at < kc*width; at += width {
+			dst[at] = 0
 		}
 	}
 }

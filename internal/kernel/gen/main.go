@@ -7,6 +7,7 @@ import "github.com/mmcloughlin/avo/build"
 func main() {
 	build.ConstraintExpr("amd64,!noasm")
 	products()
+	packs()
 	vectors()
 	build.Generate()
 }
