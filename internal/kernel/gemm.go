@@ -27,7 +27,7 @@ func Gemm(p *Pool, transA, transB bool, m, n, k int, alpha float32, a []float32,
 	defer g.release()
 	g.ma, g.mb = matrix{a, lda, !transA}, matrix{b, ldb, transB}
 	g.a, g.b = &g.ma, &g.mb
-	g.f, g.m, g.n, g.k, g.alpha, g.beta, g.c, g.ldc = fastest, m, n, k, alpha, beta, c, ldc
+	g.setup(m, n, k, alpha, beta, c, ldc)
 	g.run(p)
 }
 
@@ -46,7 +46,7 @@ func gemmPacked(p *Pool, m, n, k int, alpha float32, a, b source, beta float32, 
 	g := gemms.get()
 	defer g.release()
 	g.a, g.b = a, b
-	g.f, g.m, g.n, g.k, g.alpha, g.beta, g.c, g.ldc = fastest, m, n, k, alpha, beta, c, ldc
+	g.setup(m, n, k, alpha, beta, c, ldc)
 	g.run(p)
 }
 

@@ -17,19 +17,39 @@ type gemm struct {
 	c           []float32
 	ldc         int
 
+	ad, bd *matrix // the operands that can be read in place
 	plan
-	shared []float32 // the packed panels of A
-	i0, i1 int       // rows of C and
-	p0, p1 int       // steps of k that are now computed
+	packA  bool // the panels of A are packed in
+	shared []float32
+	i0, i1 int // rows of C and
+	p0, p1 int // steps of k that are now computed
 }
 
 // Gemm's operands, limits and buffers.
 const (
-	blockSteps  = 384     // largest kc
-	blockCols   = 240     // largest number of columns of an item
-	sharedLimit = 1 << 21 // largest number of elements of A packed at a time
-	fewMulAdds  = 1 << 17 // products smaller than this stay on the caller's goroutine
+	blockSteps = 384     // largest kc
+	blockCols  = 240     // largest number of columns of an item
+	manyCols   = 1024    // C is wide: each panel of A is read often
+	fewMulAdds = 1 << 17 // products smaller than this stay on the caller's goroutine
 )
+
+// sharedLimit is the largest number of elements of A packed at a time; a block
+// of steps of one panel is always allowed. It is a variable for the tests.
+var sharedLimit = 1 << 21
+
+// setup fills in what Gemm and gemmPacked have in common.
+func (g *gemm) setup(m, n, k int, alpha, beta float32, c []float32, ldc int) {
+	g.f, g.m, g.n, g.k = fastest, m, n, k
+	g.alpha, g.beta, g.c, g.ldc = alpha, beta, c, ldc
+	if slim := g.f.narrow; slim != nil && n <= slim.nr() {
+		g.f = slim
+	}
+	g.ad, _ = g.a.(*matrix)
+	if g.bd, _ = g.b.(*matrix); g.bd != nil && g.bd.inner {
+		g.bd = nil
+	}
+	g.packA = g.mustPackA()
+}
 
 func (g *gemm) run(p *Pool) {
 	if g.m*g.n*g.k < fewMulAdds {
@@ -37,8 +57,7 @@ func (g *gemm) run(p *Pool) {
 	}
 	g.plan = planFor(g.f, p.Threads(), g.m, g.n, g.k)
 	steps, rows := g.k, g.m
-	pack := g.mustPackA()
-	if pack {
+	if g.packA {
 		steps, rows = sharedBlock(g.f.mr(), g.m, g.k, g.kc)
 		g.shared = grow(g.shared, roundUp(rows, g.f.mr())*steps)
 	}
@@ -46,7 +65,7 @@ func (g *gemm) run(p *Pool) {
 		g.p1 = min(g.p0+steps, g.k)
 		for g.i0 = 0; g.i0 < g.m; g.i0 += rows {
 			g.i1 = min(g.i0+rows, g.m)
-			if pack {
+			if g.packA {
 				p.run(g.packParts(), (*packTask)(g))
 			}
 			p.run(ceilDiv(g.i1-g.i0, g.rowsPer)*ceilDiv(g.n, g.colsPer), (*itemTask)(g))
@@ -62,11 +81,17 @@ func sharedBlock(mr, m, k, kc int) (steps, rows int) {
 	return min(k, blocks*kc), rows
 }
 
-// mustPackA says whether the panels of A are packed. Rows of A in place serve as
-// well; columns in place are far apart and pay only if they are read once.
+// mustPackA says whether the panels of A are packed. Rows of A serve in place,
+// unless they are read so often that packing costs next to nothing. Columns of A
+// are far apart and serve in place only if they are read once.
 func (g *gemm) mustPackA() bool {
-	x, ok := g.a.(*matrix)
-	return !ok || !x.inner && g.n > g.f.nr()
+	switch {
+	case g.ad == nil || g.n >= manyCols:
+		return true
+	case g.ad.inner:
+		return false
+	}
+	return g.n > g.f.nr()
 }
 
 // packTask packs panels of A.
@@ -121,15 +146,10 @@ type item struct {
 	*gemm
 	r0, r1, c0, c1 int
 	p, kc          int // the steps now computed
-	bd             *matrix
 	tile           tile
 }
 
 func (it *item) compute(w *itemMemory) {
-	it.bd, _ = it.b.(*matrix)
-	if it.bd != nil && it.bd.inner {
-		it.bd = nil
-	}
 	kc := it.gemm.kc
 	w.b = grow(w.b, kc*it.f.width(it.c1-it.c0))
 	w.a = grow(w.a, kc*it.f.mr())
@@ -190,7 +210,7 @@ func (it *item) right(r, c int, buf []float32) {
 func (it *item) left(r int, buf []float32) {
 	t := &it.tile
 	h := it.f.height(t.rows)
-	if it.mustPackA() {
+	if it.packA {
 		t.a, t.ars, t.acs = it.sharedPanel(r, it.p, it.kc), 1, h
 		return
 	}
@@ -199,8 +219,7 @@ func (it *item) left(r int, buf []float32) {
 		t.a, t.ars, t.acs = buf, 1, h
 		return
 	}
-	x := it.a.(*matrix)
-	if x.inner {
+	if x := it.ad; x.inner {
 		t.a, t.ars, t.acs = x.data[r*x.ld+it.p:], x.ld, 1
 	} else {
 		t.a, t.ars, t.acs = x.data[it.p*x.ld+r:], 1, x.ld

@@ -28,9 +28,10 @@ type tile struct {
 // read A and B for all of them.
 type family struct {
 	name    string
-	lanes   int   // elements of a vector
-	vecs    int   // largest v
-	heights []int // ascending; the kernels of the last height can keep B
+	lanes   int     // elements of a vector
+	vecs    int     // largest v
+	heights []int   // ascending; the kernels of the last height can keep B
+	narrow  *family // if not nil, does better where C is no wider than its kernels
 	// run runs kernel [height][v-1] on a tile whose bounds were checked.
 	run func(height, vecs int, t *tile)
 }

@@ -20,40 +20,31 @@ TEXT ·product1x16AVX512(SB), NOSPLIT, $0-96
 	MOVQ       b+32(FP), BX
 	MOVQ       bs+40(FP), SI
 	SHLQ       $0x02, SI
-	LEAQ       (BX)(SI*8), DI
 	VPXORD     Z0, Z0, Z0
 	SUBQ       $0x04, AX
 	JL         readrest
 
 readloop:
 	VMOVUPS      (BX), Z1
-	PREFETCHT0   (DI)
 	VBROADCASTSS (CX), Z2
 	VFMADD231PS  Z1, Z2, Z0
 	ADDQ         DX, CX
 	ADDQ         SI, BX
-	ADDQ         SI, DI
 	VMOVUPS      (BX), Z1
-	PREFETCHT0   (DI)
 	VBROADCASTSS (CX), Z2
 	VFMADD231PS  Z1, Z2, Z0
 	ADDQ         DX, CX
 	ADDQ         SI, BX
-	ADDQ         SI, DI
 	VMOVUPS      (BX), Z1
-	PREFETCHT0   (DI)
 	VBROADCASTSS (CX), Z2
 	VFMADD231PS  Z1, Z2, Z0
 	ADDQ         DX, CX
 	ADDQ         SI, BX
-	ADDQ         SI, DI
 	VMOVUPS      (BX), Z1
-	PREFETCHT0   (DI)
 	VBROADCASTSS (CX), Z2
 	VFMADD231PS  Z1, Z2, Z0
 	ADDQ         DX, CX
 	ADDQ         SI, BX
-	ADDQ         SI, DI
 	SUBQ         $0x04, AX
 	JGE          readloop
 
@@ -63,12 +54,10 @@ readrest:
 
 readsingle:
 	VMOVUPS      (BX), Z1
-	PREFETCHT0   (DI)
 	VBROADCASTSS (CX), Z2
 	VFMADD231PS  Z1, Z2, Z0
 	ADDQ         DX, CX
 	ADDQ         SI, BX
-	ADDQ         SI, DI
 	DECQ         AX
 	JNZ          readsingle
 
@@ -448,7 +437,6 @@ TEXT ·product2x16AVX512(SB), NOSPLIT, $0-96
 	MOVQ       b+32(FP), SI
 	MOVQ       bs+40(FP), DI
 	SHLQ       $0x02, DI
-	LEAQ       (SI)(DI*8), R8
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	SUBQ       $0x04, AX
@@ -456,41 +444,33 @@ TEXT ·product2x16AVX512(SB), NOSPLIT, $0-96
 
 readloop:
 	VMOVUPS      (SI), Z2
-	PREFETCHT0   (R8)
 	VBROADCASTSS (CX), Z3
 	VFMADD231PS  Z2, Z3, Z0
 	VBROADCASTSS (CX)(DX*1), Z3
 	VFMADD231PS  Z2, Z3, Z1
 	ADDQ         BX, CX
 	ADDQ         DI, SI
-	ADDQ         DI, R8
 	VMOVUPS      (SI), Z2
-	PREFETCHT0   (R8)
 	VBROADCASTSS (CX), Z3
 	VFMADD231PS  Z2, Z3, Z0
 	VBROADCASTSS (CX)(DX*1), Z3
 	VFMADD231PS  Z2, Z3, Z1
 	ADDQ         BX, CX
 	ADDQ         DI, SI
-	ADDQ         DI, R8
 	VMOVUPS      (SI), Z2
-	PREFETCHT0   (R8)
 	VBROADCASTSS (CX), Z3
 	VFMADD231PS  Z2, Z3, Z0
 	VBROADCASTSS (CX)(DX*1), Z3
 	VFMADD231PS  Z2, Z3, Z1
 	ADDQ         BX, CX
 	ADDQ         DI, SI
-	ADDQ         DI, R8
 	VMOVUPS      (SI), Z2
-	PREFETCHT0   (R8)
 	VBROADCASTSS (CX), Z3
 	VFMADD231PS  Z2, Z3, Z0
 	VBROADCASTSS (CX)(DX*1), Z3
 	VFMADD231PS  Z2, Z3, Z1
 	ADDQ         BX, CX
 	ADDQ         DI, SI
-	ADDQ         DI, R8
 	SUBQ         $0x04, AX
 	JGE          readloop
 
@@ -500,14 +480,12 @@ readrest:
 
 readsingle:
 	VMOVUPS      (SI), Z2
-	PREFETCHT0   (R8)
 	VBROADCASTSS (CX), Z3
 	VFMADD231PS  Z2, Z3, Z0
 	VBROADCASTSS (CX)(DX*1), Z3
 	VFMADD231PS  Z2, Z3, Z1
 	ADDQ         BX, CX
 	ADDQ         DI, SI
-	ADDQ         DI, R8
 	DECQ         AX
 	JNZ          readsingle
 
@@ -1062,7 +1040,6 @@ TEXT ·product4x16AVX512(SB), NOSPLIT, $0-96
 	MOVQ       b+32(FP), DI
 	MOVQ       bs+40(FP), R8
 	SHLQ       $0x02, R8
-	LEAQ       (DI)(R8*8), R9
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -1072,7 +1049,6 @@ TEXT ·product4x16AVX512(SB), NOSPLIT, $0-96
 
 readloop:
 	VMOVUPS      (DI), Z4
-	PREFETCHT0   (R9)
 	VBROADCASTSS (CX), Z5
 	VFMADD231PS  Z4, Z5, Z0
 	VBROADCASTSS (CX)(DX*1), Z5
@@ -1083,9 +1059,7 @@ readloop:
 	VFMADD231PS  Z4, Z5, Z3
 	ADDQ         BX, CX
 	ADDQ         R8, DI
-	ADDQ         R8, R9
 	VMOVUPS      (DI), Z4
-	PREFETCHT0   (R9)
 	VBROADCASTSS (CX), Z5
 	VFMADD231PS  Z4, Z5, Z0
 	VBROADCASTSS (CX)(DX*1), Z5
@@ -1096,9 +1070,7 @@ readloop:
 	VFMADD231PS  Z4, Z5, Z3
 	ADDQ         BX, CX
 	ADDQ         R8, DI
-	ADDQ         R8, R9
 	VMOVUPS      (DI), Z4
-	PREFETCHT0   (R9)
 	VBROADCASTSS (CX), Z5
 	VFMADD231PS  Z4, Z5, Z0
 	VBROADCASTSS (CX)(DX*1), Z5
@@ -1109,9 +1081,7 @@ readloop:
 	VFMADD231PS  Z4, Z5, Z3
 	ADDQ         BX, CX
 	ADDQ         R8, DI
-	ADDQ         R8, R9
 	VMOVUPS      (DI), Z4
-	PREFETCHT0   (R9)
 	VBROADCASTSS (CX), Z5
 	VFMADD231PS  Z4, Z5, Z0
 	VBROADCASTSS (CX)(DX*1), Z5
@@ -1122,7 +1092,6 @@ readloop:
 	VFMADD231PS  Z4, Z5, Z3
 	ADDQ         BX, CX
 	ADDQ         R8, DI
-	ADDQ         R8, R9
 	SUBQ         $0x04, AX
 	JGE          readloop
 
@@ -1132,7 +1101,6 @@ readrest:
 
 readsingle:
 	VMOVUPS      (DI), Z4
-	PREFETCHT0   (R9)
 	VBROADCASTSS (CX), Z5
 	VFMADD231PS  Z4, Z5, Z0
 	VBROADCASTSS (CX)(DX*1), Z5
@@ -1143,7 +1111,6 @@ readsingle:
 	VFMADD231PS  Z4, Z5, Z3
 	ADDQ         BX, CX
 	ADDQ         R8, DI
-	ADDQ         R8, R9
 	DECQ         AX
 	JNZ          readsingle
 
@@ -2001,7 +1968,6 @@ TEXT ·product8x16AVX512(SB), NOSPLIT, $0-96
 	MOVQ       b+32(FP), R8
 	MOVQ       bs+40(FP), R9
 	SHLQ       $0x02, R9
-	LEAQ       (R8)(R9*8), R10
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -2010,16 +1976,15 @@ TEXT ·product8x16AVX512(SB), NOSPLIT, $0-96
 	VPXORD     Z5, Z5, Z5
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
-	MOVQ       keep+48(FP), R11
-	TESTQ      R11, R11
+	MOVQ       keep+48(FP), R10
+	TESTQ      R10, R10
 	JZ         read
 	SUBQ       $0x02, AX
 	JL         keeprest
 
 keeploop:
 	VMOVUPS      (R8), Z8
-	PREFETCHT0   (R10)
-	VMOVUPS      Z8, (R11)
+	VMOVUPS      Z8, (R10)
 	VBROADCASTSS (CX), Z9
 	VFMADD231PS  Z8, Z9, Z0
 	VBROADCASTSS (CX)(DX*1), Z9
@@ -2039,10 +2004,8 @@ keeploop:
 	ADDQ         BX, CX
 	ADDQ         BX, DI
 	ADDQ         R9, R8
-	ADDQ         R9, R10
 	VMOVUPS      (R8), Z8
-	PREFETCHT0   (R10)
-	VMOVUPS      Z8, 64(R11)
+	VMOVUPS      Z8, 64(R10)
 	VBROADCASTSS (CX), Z9
 	VFMADD231PS  Z8, Z9, Z0
 	VBROADCASTSS (CX)(DX*1), Z9
@@ -2062,8 +2025,7 @@ keeploop:
 	ADDQ         BX, CX
 	ADDQ         BX, DI
 	ADDQ         R9, R8
-	ADDQ         R9, R10
-	ADDQ         $+128, R11
+	ADDQ         $+128, R10
 	SUBQ         $0x02, AX
 	JGE          keeploop
 
@@ -2073,8 +2035,7 @@ keeprest:
 
 keepsingle:
 	VMOVUPS      (R8), Z8
-	PREFETCHT0   (R10)
-	VMOVUPS      Z8, (R11)
+	VMOVUPS      Z8, (R10)
 	VBROADCASTSS (CX), Z9
 	VFMADD231PS  Z8, Z9, Z0
 	VBROADCASTSS (CX)(DX*1), Z9
@@ -2094,8 +2055,7 @@ keepsingle:
 	ADDQ         BX, CX
 	ADDQ         BX, DI
 	ADDQ         R9, R8
-	ADDQ         R9, R10
-	ADDQ         $+64, R11
+	ADDQ         $+64, R10
 	DECQ         AX
 	JNZ          keepsingle
 	JMP          write
@@ -2106,7 +2066,6 @@ read:
 
 readloop:
 	VMOVUPS      (R8), Z8
-	PREFETCHT0   (R10)
 	VBROADCASTSS (CX), Z9
 	VFMADD231PS  Z8, Z9, Z0
 	VBROADCASTSS (CX)(DX*1), Z9
@@ -2126,9 +2085,7 @@ readloop:
 	ADDQ         BX, CX
 	ADDQ         BX, DI
 	ADDQ         R9, R8
-	ADDQ         R9, R10
 	VMOVUPS      (R8), Z8
-	PREFETCHT0   (R10)
 	VBROADCASTSS (CX), Z9
 	VFMADD231PS  Z8, Z9, Z0
 	VBROADCASTSS (CX)(DX*1), Z9
@@ -2148,9 +2105,7 @@ readloop:
 	ADDQ         BX, CX
 	ADDQ         BX, DI
 	ADDQ         R9, R8
-	ADDQ         R9, R10
 	VMOVUPS      (R8), Z8
-	PREFETCHT0   (R10)
 	VBROADCASTSS (CX), Z9
 	VFMADD231PS  Z8, Z9, Z0
 	VBROADCASTSS (CX)(DX*1), Z9
@@ -2170,9 +2125,7 @@ readloop:
 	ADDQ         BX, CX
 	ADDQ         BX, DI
 	ADDQ         R9, R8
-	ADDQ         R9, R10
 	VMOVUPS      (R8), Z8
-	PREFETCHT0   (R10)
 	VBROADCASTSS (CX), Z9
 	VFMADD231PS  Z8, Z9, Z0
 	VBROADCASTSS (CX)(DX*1), Z9
@@ -2192,7 +2145,6 @@ readloop:
 	ADDQ         BX, CX
 	ADDQ         BX, DI
 	ADDQ         R9, R8
-	ADDQ         R9, R10
 	SUBQ         $0x04, AX
 	JGE          readloop
 
@@ -2202,7 +2154,6 @@ readrest:
 
 readsingle:
 	VMOVUPS      (R8), Z8
-	PREFETCHT0   (R10)
 	VBROADCASTSS (CX), Z9
 	VFMADD231PS  Z8, Z9, Z0
 	VBROADCASTSS (CX)(DX*1), Z9
@@ -2222,7 +2173,6 @@ readsingle:
 	ADDQ         BX, CX
 	ADDQ         BX, DI
 	ADDQ         R9, R8
-	ADDQ         R9, R10
 	DECQ         AX
 	JNZ          readsingle
 
@@ -3941,40 +3891,31 @@ TEXT ·product1x8AVX2(SB), NOSPLIT, $0-96
 	MOVQ       b+32(FP), BX
 	MOVQ       bs+40(FP), SI
 	SHLQ       $0x02, SI
-	LEAQ       (BX)(SI*8), DI
 	VXORPS     Y0, Y0, Y0
 	SUBQ       $0x04, AX
 	JL         readrest
 
 readloop:
 	VMOVUPS      (BX), Y1
-	PREFETCHT0   (DI)
 	VBROADCASTSS (CX), Y2
 	VFMADD231PS  Y1, Y2, Y0
 	ADDQ         DX, CX
 	ADDQ         SI, BX
-	ADDQ         SI, DI
 	VMOVUPS      (BX), Y1
-	PREFETCHT0   (DI)
 	VBROADCASTSS (CX), Y2
 	VFMADD231PS  Y1, Y2, Y0
 	ADDQ         DX, CX
 	ADDQ         SI, BX
-	ADDQ         SI, DI
 	VMOVUPS      (BX), Y1
-	PREFETCHT0   (DI)
 	VBROADCASTSS (CX), Y2
 	VFMADD231PS  Y1, Y2, Y0
 	ADDQ         DX, CX
 	ADDQ         SI, BX
-	ADDQ         SI, DI
 	VMOVUPS      (BX), Y1
-	PREFETCHT0   (DI)
 	VBROADCASTSS (CX), Y2
 	VFMADD231PS  Y1, Y2, Y0
 	ADDQ         DX, CX
 	ADDQ         SI, BX
-	ADDQ         SI, DI
 	SUBQ         $0x04, AX
 	JGE          readloop
 
@@ -3984,12 +3925,10 @@ readrest:
 
 readsingle:
 	VMOVUPS      (BX), Y1
-	PREFETCHT0   (DI)
 	VBROADCASTSS (CX), Y2
 	VFMADD231PS  Y1, Y2, Y0
 	ADDQ         DX, CX
 	ADDQ         SI, BX
-	ADDQ         SI, DI
 	DECQ         AX
 	JNZ          readsingle
 
@@ -4214,7 +4153,6 @@ TEXT ·product2x8AVX2(SB), NOSPLIT, $0-96
 	MOVQ       b+32(FP), SI
 	MOVQ       bs+40(FP), DI
 	SHLQ       $0x02, DI
-	LEAQ       (SI)(DI*8), R8
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	SUBQ       $0x04, AX
@@ -4222,41 +4160,33 @@ TEXT ·product2x8AVX2(SB), NOSPLIT, $0-96
 
 readloop:
 	VMOVUPS      (SI), Y2
-	PREFETCHT0   (R8)
 	VBROADCASTSS (CX), Y3
 	VFMADD231PS  Y2, Y3, Y0
 	VBROADCASTSS (CX)(DX*1), Y3
 	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         BX, CX
 	ADDQ         DI, SI
-	ADDQ         DI, R8
 	VMOVUPS      (SI), Y2
-	PREFETCHT0   (R8)
 	VBROADCASTSS (CX), Y3
 	VFMADD231PS  Y2, Y3, Y0
 	VBROADCASTSS (CX)(DX*1), Y3
 	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         BX, CX
 	ADDQ         DI, SI
-	ADDQ         DI, R8
 	VMOVUPS      (SI), Y2
-	PREFETCHT0   (R8)
 	VBROADCASTSS (CX), Y3
 	VFMADD231PS  Y2, Y3, Y0
 	VBROADCASTSS (CX)(DX*1), Y3
 	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         BX, CX
 	ADDQ         DI, SI
-	ADDQ         DI, R8
 	VMOVUPS      (SI), Y2
-	PREFETCHT0   (R8)
 	VBROADCASTSS (CX), Y3
 	VFMADD231PS  Y2, Y3, Y0
 	VBROADCASTSS (CX)(DX*1), Y3
 	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         BX, CX
 	ADDQ         DI, SI
-	ADDQ         DI, R8
 	SUBQ         $0x04, AX
 	JGE          readloop
 
@@ -4266,14 +4196,12 @@ readrest:
 
 readsingle:
 	VMOVUPS      (SI), Y2
-	PREFETCHT0   (R8)
 	VBROADCASTSS (CX), Y3
 	VFMADD231PS  Y2, Y3, Y0
 	VBROADCASTSS (CX)(DX*1), Y3
 	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         BX, CX
 	ADDQ         DI, SI
-	ADDQ         DI, R8
 	DECQ         AX
 	JNZ          readsingle
 
@@ -4576,7 +4504,6 @@ TEXT ·product4x8AVX2(SB), NOSPLIT, $0-96
 	MOVQ       b+32(FP), DI
 	MOVQ       bs+40(FP), R8
 	SHLQ       $0x02, R8
-	LEAQ       (DI)(R8*8), R9
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
@@ -4586,7 +4513,6 @@ TEXT ·product4x8AVX2(SB), NOSPLIT, $0-96
 
 readloop:
 	VMOVUPS      (DI), Y4
-	PREFETCHT0   (R9)
 	VBROADCASTSS (CX), Y5
 	VFMADD231PS  Y4, Y5, Y0
 	VBROADCASTSS (CX)(DX*1), Y5
@@ -4597,9 +4523,7 @@ readloop:
 	VFMADD231PS  Y4, Y5, Y3
 	ADDQ         BX, CX
 	ADDQ         R8, DI
-	ADDQ         R8, R9
 	VMOVUPS      (DI), Y4
-	PREFETCHT0   (R9)
 	VBROADCASTSS (CX), Y5
 	VFMADD231PS  Y4, Y5, Y0
 	VBROADCASTSS (CX)(DX*1), Y5
@@ -4610,9 +4534,7 @@ readloop:
 	VFMADD231PS  Y4, Y5, Y3
 	ADDQ         BX, CX
 	ADDQ         R8, DI
-	ADDQ         R8, R9
 	VMOVUPS      (DI), Y4
-	PREFETCHT0   (R9)
 	VBROADCASTSS (CX), Y5
 	VFMADD231PS  Y4, Y5, Y0
 	VBROADCASTSS (CX)(DX*1), Y5
@@ -4623,9 +4545,7 @@ readloop:
 	VFMADD231PS  Y4, Y5, Y3
 	ADDQ         BX, CX
 	ADDQ         R8, DI
-	ADDQ         R8, R9
 	VMOVUPS      (DI), Y4
-	PREFETCHT0   (R9)
 	VBROADCASTSS (CX), Y5
 	VFMADD231PS  Y4, Y5, Y0
 	VBROADCASTSS (CX)(DX*1), Y5
@@ -4636,7 +4556,6 @@ readloop:
 	VFMADD231PS  Y4, Y5, Y3
 	ADDQ         BX, CX
 	ADDQ         R8, DI
-	ADDQ         R8, R9
 	SUBQ         $0x04, AX
 	JGE          readloop
 
@@ -4646,7 +4565,6 @@ readrest:
 
 readsingle:
 	VMOVUPS      (DI), Y4
-	PREFETCHT0   (R9)
 	VBROADCASTSS (CX), Y5
 	VFMADD231PS  Y4, Y5, Y0
 	VBROADCASTSS (CX)(DX*1), Y5
@@ -4657,7 +4575,6 @@ readsingle:
 	VFMADD231PS  Y4, Y5, Y3
 	ADDQ         BX, CX
 	ADDQ         R8, DI
-	ADDQ         R8, R9
 	DECQ         AX
 	JNZ          readsingle
 
@@ -5116,23 +5033,21 @@ TEXT ·product6x8AVX2(SB), NOSPLIT, $0-96
 	MOVQ       b+32(FP), R8
 	MOVQ       bs+40(FP), R9
 	SHLQ       $0x02, R9
-	LEAQ       (R8)(R9*8), R10
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
 	VXORPS     Y3, Y3, Y3
 	VXORPS     Y4, Y4, Y4
 	VXORPS     Y5, Y5, Y5
-	MOVQ       keep+48(FP), R11
-	TESTQ      R11, R11
+	MOVQ       keep+48(FP), R10
+	TESTQ      R10, R10
 	JZ         read
 	SUBQ       $0x02, AX
 	JL         keeprest
 
 keeploop:
 	VMOVUPS      (R8), Y6
-	PREFETCHT0   (R10)
-	VMOVUPS      Y6, (R11)
+	VMOVUPS      Y6, (R10)
 	VBROADCASTSS (CX), Y7
 	VFMADD231PS  Y6, Y7, Y0
 	VBROADCASTSS (CX)(DX*1), Y7
@@ -5148,10 +5063,8 @@ keeploop:
 	ADDQ         BX, CX
 	ADDQ         BX, DI
 	ADDQ         R9, R8
-	ADDQ         R9, R10
 	VMOVUPS      (R8), Y6
-	PREFETCHT0   (R10)
-	VMOVUPS      Y6, 32(R11)
+	VMOVUPS      Y6, 32(R10)
 	VBROADCASTSS (CX), Y7
 	VFMADD231PS  Y6, Y7, Y0
 	VBROADCASTSS (CX)(DX*1), Y7
@@ -5167,8 +5080,7 @@ keeploop:
 	ADDQ         BX, CX
 	ADDQ         BX, DI
 	ADDQ         R9, R8
-	ADDQ         R9, R10
-	ADDQ         $+64, R11
+	ADDQ         $+64, R10
 	SUBQ         $0x02, AX
 	JGE          keeploop
 
@@ -5178,8 +5090,7 @@ keeprest:
 
 keepsingle:
 	VMOVUPS      (R8), Y6
-	PREFETCHT0   (R10)
-	VMOVUPS      Y6, (R11)
+	VMOVUPS      Y6, (R10)
 	VBROADCASTSS (CX), Y7
 	VFMADD231PS  Y6, Y7, Y0
 	VBROADCASTSS (CX)(DX*1), Y7
@@ -5195,8 +5106,7 @@ keepsingle:
 	ADDQ         BX, CX
 	ADDQ         BX, DI
 	ADDQ         R9, R8
-	ADDQ         R9, R10
-	ADDQ         $+32, R11
+	ADDQ         $+32, R10
 	DECQ         AX
 	JNZ          keepsingle
 	JMP          write
@@ -5207,7 +5117,6 @@ read:
 
 readloop:
 	VMOVUPS      (R8), Y6
-	PREFETCHT0   (R10)
 	VBROADCASTSS (CX), Y7
 	VFMADD231PS  Y6, Y7, Y0
 	VBROADCASTSS (CX)(DX*1), Y7
@@ -5223,9 +5132,7 @@ readloop:
 	ADDQ         BX, CX
 	ADDQ         BX, DI
 	ADDQ         R9, R8
-	ADDQ         R9, R10
 	VMOVUPS      (R8), Y6
-	PREFETCHT0   (R10)
 	VBROADCASTSS (CX), Y7
 	VFMADD231PS  Y6, Y7, Y0
 	VBROADCASTSS (CX)(DX*1), Y7
@@ -5241,9 +5148,7 @@ readloop:
 	ADDQ         BX, CX
 	ADDQ         BX, DI
 	ADDQ         R9, R8
-	ADDQ         R9, R10
 	VMOVUPS      (R8), Y6
-	PREFETCHT0   (R10)
 	VBROADCASTSS (CX), Y7
 	VFMADD231PS  Y6, Y7, Y0
 	VBROADCASTSS (CX)(DX*1), Y7
@@ -5259,9 +5164,7 @@ readloop:
 	ADDQ         BX, CX
 	ADDQ         BX, DI
 	ADDQ         R9, R8
-	ADDQ         R9, R10
 	VMOVUPS      (R8), Y6
-	PREFETCHT0   (R10)
 	VBROADCASTSS (CX), Y7
 	VFMADD231PS  Y6, Y7, Y0
 	VBROADCASTSS (CX)(DX*1), Y7
@@ -5277,7 +5180,6 @@ readloop:
 	ADDQ         BX, CX
 	ADDQ         BX, DI
 	ADDQ         R9, R8
-	ADDQ         R9, R10
 	SUBQ         $0x04, AX
 	JGE          readloop
 
@@ -5287,7 +5189,6 @@ readrest:
 
 readsingle:
 	VMOVUPS      (R8), Y6
-	PREFETCHT0   (R10)
 	VBROADCASTSS (CX), Y7
 	VFMADD231PS  Y6, Y7, Y0
 	VBROADCASTSS (CX)(DX*1), Y7
@@ -5303,7 +5204,6 @@ readsingle:
 	ADDQ         BX, CX
 	ADDQ         BX, DI
 	ADDQ         R9, R8
-	ADDQ         R9, R10
 	DECQ         AX
 	JNZ          readsingle
 

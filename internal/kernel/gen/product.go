@@ -70,8 +70,10 @@ func (g *micro) begin() {
 		LEAQ(Mem{Base: g.a[0], Index: g.ars, Scale: 4}, g.a[1])
 	}
 	g.b, g.bs = load("b"), loadStride("bs")
-	g.ahead = GP64()
-	LEAQ(Mem{Base: g.b, Index: g.bs, Scale: 8}, g.ahead)
+	if g.vecs > 1 { // the narrowest kernels are bound by their loads
+		g.ahead = GP64()
+		LEAQ(Mem{Base: g.b, Index: g.bs, Scale: 8}, g.ahead)
+	}
 	for range g.rows {
 		row := make([]reg.VecVirtual, g.vecs)
 		for j := range row {
@@ -139,7 +141,7 @@ func (g *micro) step(keep reg.GPVirtual, u int) {
 		bv[j] = g.vec()
 		VMOVUPS(Mem{Base: g.b, Disp: j * g.bytes()}, bv[j])
 	}
-	for at := 0; at < g.vecs*g.bytes(); at += 64 {
+	for at := 0; at < g.vecs*g.bytes() && g.ahead != nil; at += 64 {
 		PREFETCHT0(Mem{Base: g.ahead, Disp: at})
 	}
 	if keep != nil {
@@ -159,7 +161,9 @@ func (g *micro) step(keep reg.GPVirtual, u int) {
 		ADDQ(g.acs, g.a[1])
 	}
 	ADDQ(g.bs, g.b)
-	ADDQ(g.bs, g.ahead)
+	if g.ahead != nil {
+		ADDQ(g.bs, g.ahead)
+	}
 }
 
 // finish writes C = alpha*acc + beta*C for the rows and columns asked for.
