@@ -134,7 +134,10 @@ func ConvBackwardParams(p *Pool, g Conv, x, dy, dw, db []float32, ws *Workspace)
 	ws = ws.orNew()
 	d := &ws.weights
 	d.plan(ws, g, p.Threads())
-	d.x, d.dy, d.dw, d.db = x[:g.InLen()], dy[:g.OutLen()], dw[:g.WeightLen()], db
+	d.x, d.dy, d.dw, d.db = x[:g.InLen()], dy[:g.OutLen()], dw[:g.WeightLen()], nil
+	if db != nil {
+		d.db = db[:g.CO]
+	}
 	d.run(p)
 }
 

@@ -1,10 +1,12 @@
+//go:build !noasm
+
 package kernel
 
-import "golang.org/x/sys/cpu"
+//go:generate go -C gen run ./conv -out ../conv_amd64.s -stubs ../conv_amd64.go -pkg kernel
 
-func init() {
-	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {
-		convISAs = append(convISAs, &convISA{
+func nativeConvISAs() (list []*convISA) {
+	if hasAVX2 {
+		list = append(list, &convISA{
 			name: "AVX2", wide: 16, narrow: 8,
 			sweeps: []sweepKernel{
 				{3, 2, sweepAVX2_2x3x16, sweepAVX2_2x3x8},
@@ -17,8 +19,8 @@ func init() {
 			unpool2:   unpoolPairsPortable,
 		})
 	}
-	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL && cpu.X86.HasBMI2 {
-		convISAs = append(convISAs, &convISA{
+	if hasAVX512 {
+		list = append(list, &convISA{
 			name: "AVX512", wide: 32, narrow: 16,
 			sweeps: []sweepKernel{
 				{7, 2, sweepAVX512_2x7x32, sweepAVX512_2x7x16},
@@ -33,7 +35,7 @@ func init() {
 			unpool2:   unpoolRowPairsAVX512,
 		})
 	}
-	activeConv = convISAs[len(convISAs)-1]
+	return list
 }
 
 // The assembly takes pointers: these check every length first.

@@ -288,6 +288,28 @@ func TestConvSameBits(t *testing.T) {
 	})
 }
 
+// Both sets of vector instructions give the same bits: each entry is one chain
+// of fused multiply-adds.
+func TestConvSameBitsOnEachISA(t *testing.T) {
+	active := activeConv
+	defer func() { activeConv = active }()
+	for name, g := range convShapes {
+		var first *convData
+		for _, isa := range convISAs[1:] {
+			activeConv = isa
+			d := newConvData(g, 9)
+			d.compute(nil, nil)
+			if first == nil {
+				first = d
+			}
+			checkSame(t, name+": output", d.gotY, first.gotY)
+			checkSame(t, name+": gradient of the input", d.gotDX, first.gotDX)
+			checkSame(t, name+": gradient of the weights", d.gotDW, first.gotDW)
+			checkSame(t, name+": gradient of the bias", d.gotDB, first.gotDB)
+		}
+	}
+}
+
 // An image's results do not depend on the batch that it comes in.
 func TestConvImageAlone(t *testing.T) {
 	g := convShapes["third layer"]

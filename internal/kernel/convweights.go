@@ -48,7 +48,7 @@ func (d *weightGradient) plan(ws *Workspace, g Conv, threads int) {
 	d.tiles = ceilDiv(d.out, d.isa.wide)
 	d.planTaps()
 
-	parts := max(1, min(maxParts, maxSums/(d.rows*g.CO)))
+	parts := max(1, min(maxParts, maxSums/g.WeightLen()))
 	d.partImages = ceilDiv(g.N, parts)
 	d.parts = ceilDiv(g.N, d.partImages)
 	d.chunks = max(1, min(ceilDiv(2*threads, d.parts*g.Groups), d.tiles))

@@ -16,7 +16,7 @@ package kernel
 type run struct{ base, out int }
 
 // sweep holds the arguments of a sweep kernel, which reads the fields at fixed
-// offsets (convgen knows them) and counts tiles and next.
+// offsets (gen/conv knows them) and counts tiles and next.
 type sweep struct {
 	steps  int      // length of the sums, at least 1
 	stride int      // bytes between the members of a run
@@ -58,11 +58,11 @@ var portableConv = convISA{
 	unpool2:   unpoolPairsPortable,
 }
 
-// convISAs lists what this processor can run, the best last.
-var convISAs = []*convISA{&portableConv}
-
-// activeConv is the instruction set in use.
-var activeConv = &portableConv
+// convISAs lists what this processor can run, the best last; activeConv is in use.
+var (
+	convISAs   = append([]*convISA{&portableConv}, nativeConvISAs()...)
+	activeConv = convISAs[len(convISAs)-1]
+)
 
 // maxSweep bounds steps x tiles of one call of an assembly kernel, which
 // cannot be preempted, to a fraction of a millisecond.

@@ -1,4 +1,4 @@
-// Command convgen writes the assembly of the convolution kernels.
+// Command conv writes the assembly of the convolution kernels.
 package main
 
 import (
@@ -9,7 +9,7 @@ import (
 type shape struct{ members, groups int }
 
 func main() {
-	ConstraintExpr("amd64")
+	ConstraintExpr("amd64,!noasm")
 	for _, s := range []shape{{7, 2}, {5, 2}, {4, 3}, {3, 4}} {
 		sweep(avx512, s, 2)
 		sweep(avx512, s, 1)
