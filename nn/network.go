@@ -196,7 +196,8 @@ func (n *Network) dropGrads() {
 }
 
 // Evaluate runs the model forward on len(labels) samples and returns the sum
-// of their losses and how many were classified correctly.
+// of their losses (with label smoothing, as in training) and how many were
+// classified correctly.
 func (n *Network) Evaluate(ctx context.Context, x []float32, labels []int32) (lossSum float64, correct int, err error) {
 	logits, err := n.infer(ctx, x, len(labels))
 	if err != nil {

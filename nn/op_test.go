@@ -457,3 +457,97 @@ func TestApplyRefuses(t *testing.T) {
 		t.Errorf("gradients without parameters: %v", err)
 	}
 }
+
+// TestLossGradientIsScaled: the loss may be part of a larger expression.
+func TestLossGradientIsScaled(t *testing.T) {
+	l := NewLinear(newRand(1), 2, 3)
+	var grads [2][]float32
+	for i, factor := range []float32{1, -2} {
+		g := newGraph(nil, map[any]string{l: "l", l.Weight: "l.weight", l.Bias: "l.bias"}, 2, true, 0)
+		x, err := g.input("x", newDense([]int{2, 2}, []float32{1, 2, 3, 4}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		y, err := l.Forward(g, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ce := &crossEntropy{labels: []int32{0, 2}}
+		loss, err := ce.add(g, y)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if loss, err = weightedSum(g, loss, []float32{factor}); err != nil {
+			t.Fatal(err)
+		}
+		nodes, err := g.gradients(loss)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.run.ctx = t.Context()
+		if err := gorgonia.NewTapeMachine(g.ex).RunAll(); err != nil {
+			t.Fatal(err)
+		}
+		if grads[i], err = floats(nodes[g.params[0].node].Value()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kernel.Scale(grads[0], -2, grads[0])
+	wantClose(t, "gradient of -2 times the loss", grads[1], grads[0], 1e-6)
+}
+
+// shift adds two parameters to x, so that both have dy as their gradient.
+type shift struct{ A, B *Param }
+
+func (m *shift) Forward(g *Graph, x *gorgonia.Node) (*gorgonia.Node, error) {
+	a, err := g.Param(m.A)
+	if err != nil {
+		return nil, err
+	}
+	b, err := g.Param(m.B)
+	if err != nil {
+		return nil, err
+	}
+	return g.apply(opSpec{
+		layer: "shift", kind: "sum", in: []*gorgonia.Node{x, a, b}, shape: x.Shape(), diff: []bool{true, true, true},
+		run: func(_ *runContext, v [][]float32, y []float32) error {
+			kernel.Add(y, v[0], v[1])
+			kernel.Add(y, y, v[2])
+			return nil
+		},
+		grad: func(_ *Graph, _, dy *gorgonia.Node, _ []bool) ([]*gorgonia.Node, error) {
+			return []*gorgonia.Node{dy, dy, dy}, nil
+		},
+	})
+}
+
+// TestOneGradientForTwoParameters: each gets its own copy.
+func TestOneGradientForTwoParameters(t *testing.T) {
+	m := &shift{NewParam(2, 3), NewParam(2, 3)}
+	l := &Linear{Weight: NewParam(3, 3)}
+	for i := range 3 {
+		l.Weight.Value.Data[4*i] = 1
+	}
+	// A batch of 2 is the only one that m can take, so no trial with one sample.
+	n := &Network{model: Sequential{m, l}, shape: []int{3}, classes: 3, gradients: map[*Param]*gradient{}}
+	w, err := walk(n.model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.params, n.names = w.params, w.names
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, _, err := n.Train(t.Context(), 1, make([]float32, 6), []int32{0, 2}); err != nil {
+		t.Fatal(err)
+	}
+	// Equal logits: (softmax - t)/2.
+	want := []float32{-1.0 / 3, 1.0 / 6, 1.0 / 6, 1.0 / 6, 1.0 / 6, -1.0 / 3}
+	wantClose(t, "gradient of A", m.A.Grad, want, 1e-6)
+	wantClose(t, "gradient of B", m.B.Grad, want, 1e-6)
+	if &m.A.Grad[0] == &m.B.Grad[0] {
+		t.Error("two parameters share the memory of their gradient")
+	}
+}
