@@ -1,0 +1,102 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+)
+
+// The events of a run, one JSON object a line. The names of the fields are a
+// contract with the users' scripts: add fields, never rename them.
+
+type startEvent struct {
+	Event   string      `json:"event"` // start
+	Config  *runFlags   `json:"config"`
+	Workers []string    `json:"workers"`
+	Layers  []layerInfo `json:"layers"`
+}
+
+type layerInfo struct {
+	Layer     string `json:"layer"`
+	Placement string `json:"placement"`
+	Code      string `json:"code,omitempty"`
+	N         int    `json:"n,omitempty"`
+	K         int    `json:"k,omitempty"`
+	Reason    string `json:"reason"`
+}
+
+type stepEvent struct {
+	Event    string  `json:"event"` // step
+	Step     int     `json:"step"`
+	Loss     float64 `json:"loss"`
+	StepMS   float64 `json:"step_ms"`
+	Answered []int   `json:"answered"` // workers whose results were used, from 1
+	Needed   int     `json:"needed"`   // k; 0 when nothing is placed
+}
+
+type epochEvent struct {
+	Event        string  `json:"event"` // epoch
+	Epoch        int     `json:"epoch"` // from 1
+	Step         int     `json:"step"`
+	Loss         float64 `json:"loss"`
+	TestLoss     float64 `json:"test_loss"`
+	TestAccuracy float64 `json:"test_accuracy"`
+	ImagesPerS   float64 `json:"images_per_s"`
+}
+
+type workerEvent struct {
+	Event  string `json:"event"` // worker
+	Worker string `json:"worker"`
+	State  string `json:"state"` // joined, left, failed, stale, repaired, quarantined
+	Step   int    `json:"step"`
+	Reason string `json:"reason,omitempty"`
+}
+
+type checkpointEvent struct {
+	Event string `json:"event"` // checkpoint
+	Path  string `json:"path"`
+	Step  int    `json:"step"`
+	Why   string `json:"why"`
+}
+
+type doneEvent struct {
+	Event        string  `json:"event"` // done
+	TestAccuracy float64 `json:"test_accuracy"`
+	Steps        int     `json:"steps"`
+	Seconds      float64 `json:"seconds"`
+	ImagesPerS   float64 `json:"images_per_s"`
+	BytesOut     int64   `json:"bytes_out"`
+	BytesIn      int64   `json:"bytes_in"`
+	WastedWork   float64 `json:"wasted_work"`
+}
+
+type errorEvent struct {
+	Event   string `json:"event"` // error
+	Message string `json:"message"`
+}
+
+// sink takes the events of a run in order. One goroutine at a time calls it.
+type sink interface{ emit(event any) error }
+
+// sinks sends every event to each of several.
+type sinks []sink
+
+func (s sinks) emit(event any) error {
+	var problems []error
+	for _, one := range s {
+		problems = append(problems, one.emit(event))
+	}
+	return errors.Join(problems...)
+}
+
+// jsonSink writes one object a line.
+type jsonSink struct{ w io.Writer }
+
+func (s jsonSink) emit(event any) error {
+	line, err := json.Marshal(event)
+	if err != nil {
+		return err
+	}
+	_, err = s.w.Write(append(line, '\n'))
+	return err
+}

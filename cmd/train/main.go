@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/coda-ml/coda/coded"
+	"github.com/coda-ml/coda/datasets"
+	"github.com/coda-ml/coda/models"
+)
+
+// Exit statuses.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130
+)
+
+// cli is the whole command line; one struct gives parsing, help and YAML keys.
+type cli struct {
+	Run     runCmd     `cmd:"" help:"Train a model. With no arguments: the MNIST convnet, its large layers coded over 6 worker processes on this machine, any 4 enough."`
+	Worker  workerCmd  `cmd:"" help:"Serve a cluster."`
+	Bench   benchCmd   `cmd:"" help:"Measure: gemm, convnet, layer."`
+	Keygen  keygenCmd  `cmd:"" help:"Make a new cluster key."`
+	Version versionCmd `cmd:"" help:"Print version, commit and Go version."`
+}
+
+// terminal is what a command may print to and how it is interrupted.
+type terminal struct {
+	stdout, stderr io.Writer
+	tty            bool // stderr is a terminal
+}
+
+// errInterrupted ends a run that the user has interrupted.
+var errInterrupted = errors.New("interrupted")
+
+func main() { os.Exit(Main()) }
+
+// Main runs the command line and returns the exit status.
+func Main() int {
+	ctx, stop := interruptible(context.Background())
+	defer stop()
+	t := terminal{stdout: os.Stdout, stderr: os.Stderr, tty: isTerminal(os.Stderr)}
+	return execute(ctx, os.Args[1:], t)
+}
+
+// interruptible returns a context that the first SIGINT or SIGTERM cancels
+// with errInterrupted; a second one ends the process at once.
+func interruptible(parent context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-signals:
+			cancel(errInterrupted)
+		case <-done:
+			return
+		}
+		select {
+		case <-signals:
+			os.Exit(exitInterrupted)
+		case <-done:
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(done)
+		cancel(nil)
+	}
+}
+
+// execute parses the arguments, runs the command and turns its error into one
+// line on standard error and an exit status.
+func execute(ctx context.Context, args []string, t terminal) int {
+	var c cli
+	exited := -1
+	parser, err := kong.New(&c,
+		kong.Name("train"),
+		kong.Description("Train neural networks whose layers are coded over unreliable machines."),
+		kong.Writers(t.stdout, t.stderr),
+		kong.Exit(func(code int) { exited = code }),
+		kong.Configuration(yamlLoader(&c.Run.Placements)),
+		kong.UsageOnError(),
+		kong.Vars{
+			"models":   strings.Join(models.Names(), ", "),
+			"datasets": strings.Join(datasets.Names(), ", "),
+			"codes":    strings.Join(coded.Names(), ", "),
+		})
+	if err != nil {
+		return report(t, fmt.Errorf("command line: %w", err))
+	}
+	command, err := parser.Parse(args)
+	if exited >= 0 { // --help
+		return exited
+	}
+	if err != nil {
+		return report(t, usageError{err})
+	}
+	command.BindTo(ctx, (*context.Context)(nil))
+	return report(t, command.Run(t))
+}
+
+// usageError is a mistake in the arguments: exit status 2.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// report prints the error, if any, on one line and returns the exit status.
+func report(t terminal, err error) int {
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.Is(err, errInterrupted):
+		fmt.Fprintln(t.stderr, "train: interrupted")
+		return exitInterrupted
+	case errors.As(err, &usage):
+		fmt.Fprintf(t.stderr, "train: %s\n", oneLine(err))
+		return exitUsage
+	}
+	fmt.Fprintf(t.stderr, "train: %s\n", oneLine(err))
+	return exitFailed
+}
+
+// oneLine joins the lines of an error that holds several problems.
+func oneLine(err error) string {
+	return strings.Join(strings.Split(strings.TrimSpace(err.Error()), "\n"), "; ")
+}

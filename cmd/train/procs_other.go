@@ -1,0 +1,18 @@
+//go:build !unix
+
+package main
+
+import (
+	"os"
+	"os/exec"
+)
+
+func detach(*exec.Cmd) {}
+
+// Processes cannot be frozen here: sending these signals is an error that says so.
+var (
+	stopSignal     os.Signal = os.Interrupt
+	continueSignal os.Signal = os.Interrupt
+)
+
+func resume(*os.Process) {}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// runFlags are the settings of a training run. The same struct gives the
+// flags, their help and the keys of the YAML file (-c); flags win over the file.
+type runFlags struct {
+	Config string `short:"c" placeholder:"FILE" yaml:"-" json:"-" help:"YAML file with keys named like these flags; flags win."`
+
+	Model   string `default:"convnet" placeholder:"NAME" yaml:"model" json:"model" help:"Model: ${models}."`
+	Dataset string `default:"mnist" placeholder:"NAME" yaml:"dataset" json:"dataset" help:"Data set: ${datasets}."`
+	DataDir string `placeholder:"DIR" yaml:"data-dir" json:"data_dir,omitempty" help:"Folder that holds the data set's files."`
+
+	Epochs     int    `default:"3" placeholder:"N" yaml:"epochs" json:"epochs" help:"Passes over the training set (default ${default})."`
+	Steps      int    `placeholder:"N" yaml:"steps" json:"steps,omitempty" help:"End after this many steps, if that is sooner."`
+	Batch      int    `default:"64" placeholder:"N" yaml:"batch" json:"batch" help:"Images a step (default ${default})."`
+	Accumulate int    `default:"1" placeholder:"N" yaml:"accumulate" json:"accumulate" help:"Batches whose gradients are averaged into one step (default ${default})."`
+	Seed       uint64 `default:"1" placeholder:"N" yaml:"seed" json:"seed" help:"Seed of everything drawn at random (default ${default})."`
+	Threads    int    `placeholder:"N" yaml:"threads" json:"threads" help:"Goroutines that compute in this process (default: the processor's cores)."`
+
+	Optimizer   string  `default:"sgd" placeholder:"NAME" yaml:"optimizer" json:"optimizer" help:"Optimiser: sgd, adam (default ${default})."`
+	LR          float64 `name:"lr" placeholder:"X" yaml:"lr" json:"lr" help:"Learning rate (default 0.05 for sgd, 0.001 for adam)."`
+	Momentum    float64 `default:"0.9" placeholder:"X" yaml:"momentum" json:"momentum" help:"Momentum of sgd (default ${default})."`
+	WeightDecay float64 `placeholder:"X" yaml:"weight-decay" json:"weight_decay" help:"L2 penalty."`
+	Nesterov    bool    `yaml:"nesterov" json:"nesterov" help:"Nesterov's form of momentum."`
+	Schedule    string  `default:"cosine" placeholder:"NAME" yaml:"schedule" json:"schedule" help:"Learning rate over the steps: constant, step, cosine (default ${default})."`
+
+	Placement string        `default:"auto" placeholder:"NAME" yaml:"placement" json:"placement" help:"Where the layers' products are computed: auto (large linear layers resident on the workers), resident (every linear layer that can be), local."`
+	Code      string        `default:"trigonometric" placeholder:"NAME" yaml:"code" json:"code" help:"Code of the placed layers: ${codes} (default ${default})."`
+	K         int           `name:"k" placeholder:"N" yaml:"k" json:"k" help:"Answers that suffice (default: two thirds of the workers)."`
+	Workers   int           `default:"6" placeholder:"N" yaml:"workers" json:"workers" help:"Worker processes to start on this machine; 0: none, use --join (default ${default})."`
+	Slots     int           `placeholder:"N" yaml:"slots" json:"slots" help:"Shards of a placed layer, one a worker (default: --workers, or those that have joined within 2 s of --min-workers)."`
+	Join      []string      `placeholder:"HOST:PORT" yaml:"join" json:"join,omitempty" help:"Members of a cluster to join, separated by commas."`
+	MinWork   int           `name:"min-workers" placeholder:"N" yaml:"min-workers" json:"min_workers" help:"Workers to wait for before the first step (default: --workers, or 1)."`
+	Key       string        `placeholder:"FILE" yaml:"key" json:"-" help:"Cluster key; without --join a key is made for the run."`
+	Bind      string        `default:"127.0.0.1:0" placeholder:"ADDR" yaml:"bind" json:"bind" help:"Address of this process in the cluster (default ${default}: a free port)."`
+	Advertise string        `placeholder:"ADDR" yaml:"advertise" json:"advertise,omitempty" help:"Address that others use to reach it, if another."`
+	Wait      time.Duration `placeholder:"DURATION" yaml:"wait" json:"wait,omitempty" help:"How long too few workers are waited for (default: exit 1 at once)."`
+
+	Pace      float64  `placeholder:"GFLOPS" yaml:"pace" json:"pace,omitempty" help:"Local workers behave like devices of that speed."`
+	Inject    []string `sep:"none" placeholder:"SPEC" yaml:"inject" json:"inject,omitempty" help:"Fault WHAT:WHO@WHEN, repeatable: kill:2@step=100, restart:2@step=150, freeze:3@step=50,for=5s, slow:1+4@x=4, slow:*@shifted-exp=1,0.5, slow:*@pareto=1,2."`
+	Survivors string   `default:"fastest" enum:"fastest,random" placeholder:"HOW" yaml:"survivors" json:"survivors" help:"Which answers are used: fastest, or random (a random sufficient set for every product, for tests)."`
+	Record    string   `placeholder:"FILE" yaml:"record" json:"-" help:"Write which answers each decoding used."`
+	Replay    string   `placeholder:"FILE" yaml:"replay" json:"-" help:"Use the answers of a recorded run: the same bits."`
+
+	Out             string `placeholder:"DIR" yaml:"out" json:"out" help:"Run folder: config, metrics.jsonl, checkpoints, logs (default: a new folder in runs)."`
+	CheckpointEvery int    `placeholder:"N" yaml:"checkpoint-every" json:"checkpoint_every,omitempty" help:"Write a checkpoint every N steps, besides the one at the end of each epoch."`
+	Resume          string `placeholder:"DIR" yaml:"-" json:"resume,omitempty" help:"Go on from the newest whole checkpoint of this run folder."`
+	JSON            string `name:"json" placeholder:"PATH" yaml:"json" json:"-" help:"Write the events, one JSON object a line ('-': to standard output, and nothing else there)."`
+}
+
+// validate checks what can be known before anything is loaded or started, and
+// fills the defaults that depend on other settings. It reports every problem.
+func (f *runFlags) validate(cores int) error {
+	var problems []error
+	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	atLeast := func(name string, v, least int) {
+		if v < least {
+			bad("--%s %d: want at least %d", name, v, least)
+		}
+	}
+	atLeast("epochs", f.Epochs, 1)
+	atLeast("steps", f.Steps, 0)
+	atLeast("batch", f.Batch, 1)
+	atLeast("accumulate", f.Accumulate, 1)
+	atLeast("threads", f.Threads, 0)
+	atLeast("workers", f.Workers, 0)
+	atLeast("min-workers", f.MinWork, 0)
+	atLeast("checkpoint-every", f.CheckpointEvery, 0)
+	if f.Threads == 0 {
+		f.Threads = cores
+	}
+	if f.Workers > maxLocalWorkers {
+		bad("--workers %d: want at most %d on one machine", f.Workers, maxLocalWorkers)
+	}
+	if f.Pace < 0 || f.Wait < 0 {
+		bad("--pace %g, --wait %s: want no negative values", f.Pace, f.Wait)
+	}
+	if f.Record != "" && f.Replay != "" {
+		bad("--record and --replay: choose one")
+	}
+	if f.Survivors == "random" && f.Replay != "" {
+		bad("--survivors random and --replay: choose one")
+	}
+	f.validateCluster(bad)
+	_, err := parseFaults(f.Inject, f.Workers)
+	return errors.Join(append(problems, err)...)
+}
+
+// maxLocalWorkers bounds the processes that one run starts.
+const maxLocalWorkers = 64
+
+func (f *runFlags) validateCluster(bad func(string, ...any)) {
+	switch f.Placement {
+	case "auto", "resident":
+	case "local":
+		return
+	case "batch", "shipped", "gradient":
+		bad("--placement %s: not part of this version; choose auto, resident or local", f.Placement)
+		return
+	default:
+		bad("--placement %q: choose auto, resident or local", f.Placement)
+		return
+	}
+	if f.Workers == 0 && len(f.Join) == 0 {
+		bad("--workers 0 without --join: there would be no workers; add --join HOST:PORT, or --placement local")
+	}
+	if f.Slots == 0 {
+		f.Slots = f.Workers
+	}
+	if f.MinWork == 0 {
+		f.MinWork = max(f.Workers, f.K, 1)
+	}
+	if f.Slots > 0 {
+		f.setK(bad)
+	}
+}
+
+// setK fills k from the number of slots and checks it.
+func (f *runFlags) setK(bad func(string, ...any)) {
+	if f.K == 0 {
+		f.K = max(1, f.Slots*2/3)
+		if f.Code == "uncoded" {
+			f.K = f.Slots
+		}
+	}
+	if f.K < 1 || f.K > f.Slots {
+		bad("--k %d: want 1 to %d, the number of shards", f.K, f.Slots)
+	}
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+
+	"github.com/alecthomas/kong"
+	"github.com/goccy/go-yaml"
+)
+
+// placementRule is one entry of the YAML list "placements": the first rule
+// whose glob matches a layer's name decides.
+type placementRule struct {
+	Layer     string `yaml:"layer" json:"layer"`
+	Placement string `yaml:"placement" json:"placement"`
+	Code      string `yaml:"code" json:"code,omitempty"`
+	K         int    `yaml:"k" json:"k,omitempty"`
+}
+
+// yamlLoader returns kong's loader of -c files. An unknown key or a value of
+// the wrong type is an error that shows line and column. Values become the
+// defaults of the flags of the same name; the list of placements, which has no
+// flag, goes to rules.
+func yamlLoader(rules *[]placementRule) kong.ConfigurationLoader {
+	return func(r io.Reader) (kong.Resolver, error) {
+		text, err := io.ReadAll(io.LimitReader(r, 1<<20))
+		if err != nil {
+			return nil, err
+		}
+		var typed struct {
+			runFlags   `yaml:",inline"`
+			Placements []placementRule `yaml:"placements"`
+		}
+		if err := yaml.UnmarshalWithOptions(text, &typed, yaml.Strict()); err != nil && !errors.Is(err, io.EOF) {
+			return nil, errors.New(yaml.FormatError(err, false, true))
+		}
+		*rules = typed.Placements
+		values := map[string]any{}
+		if err := yaml.Unmarshal(text, &values); err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		return kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+			v, set := values[flag.Name]
+			if !set || v == nil {
+				return nil, nil
+			}
+			if reflect.TypeOf(v).Kind() == reflect.Slice {
+				return v, nil
+			}
+			return fmt.Sprint(v), nil
+		}), nil
+	}
+}

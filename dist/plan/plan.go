@@ -1,0 +1,95 @@
+// Package plan says which placement and code suit the layers of a model on a
+// cluster. Layers and cluster come as plain descriptions, so the package
+// depends neither on the network stack nor on the cluster.
+//
+// A coded layer costs, per step, its operands and results on the wire and two
+// shard-sized products for the update on every worker; it saves the
+// coordinator the layer's three products. Both grow with the number of
+// weights, the fixed cost of a round does not: so small layers stay local.
+//
+//	choices := plan.Choose(layers, plan.Cluster{Workers: 6, K: 4})
+//
+// The rule is a threshold on the number of weights, not yet a prediction from
+// measured speeds. All functions are pure and safe for concurrent use.
+package plan
+
+import "fmt"
+
+// MinWeights is the number of weights from which Choose puts a layer on the
+// cluster. At 65,536 weights and a batch of 64 a layer's three products take
+// about 25 Mflop, which is of the order of one round trip of a coded round.
+const MinWeights = 1 << 16
+
+// Kinds of layers.
+const (
+	Linear = "linear"
+	Conv2d = "conv2d"
+)
+
+// Placements.
+const (
+	Local    = "local"    // the coordinator multiplies
+	Resident = "resident" // coded weights live on the workers
+)
+
+// Layer describes a layer with weights.
+type Layer struct {
+	Name    string
+	Kind    string // Linear or Conv2d
+	In, Out int    // features or channels
+	Weights int    // number of weights, the bias apart
+}
+
+// Cluster describes the workers.
+type Cluster struct {
+	Workers int // N: slots of the code
+	K       int // answers that suffice
+}
+
+// Choice is the placement of one layer and the reason for it.
+type Choice struct {
+	Layer     string
+	Placement string
+	Reason    string
+}
+
+// Choose returns a choice for every layer, in order: resident for the large
+// layers that can be, local for the rest.
+func Choose(layers []Layer, c Cluster) []Choice {
+	return choose(layers, c, MinWeights)
+}
+
+// All returns a choice for every layer, in order: resident for each layer that
+// can be, whatever its size.
+func All(layers []Layer, c Cluster) []Choice {
+	return choose(layers, c, 0)
+}
+
+func choose(layers []Layer, c Cluster, minWeights int) []Choice {
+	choices := make([]Choice, len(layers))
+	for i, l := range layers {
+		choices[i] = Choice{Layer: l.Name, Placement: Local}
+		if why := CannotPlace(l, c); why != "" {
+			choices[i].Reason = why
+		} else if l.Weights < minWeights {
+			choices[i].Reason = fmt.Sprintf("%d weights are fewer than %d", l.Weights, minWeights)
+		} else {
+			choices[i].Placement = Resident
+			choices[i].Reason = fmt.Sprintf("%d weights, any %d of %d workers", l.Weights, c.K, c.Workers)
+		}
+	}
+	return choices
+}
+
+// CannotPlace says why a layer cannot be resident on the cluster, or "".
+func CannotPlace(l Layer, c Cluster) string {
+	switch {
+	case c.Workers == 0:
+		return "there are no workers"
+	case l.Kind != Linear:
+		return fmt.Sprintf("a %s layer cannot be resident", l.Kind)
+	case l.In < c.K || l.Out < c.K:
+		return fmt.Sprintf("%d x %d features cannot be cut into %d blocks", l.In, l.Out, c.K)
+	}
+	return ""
+}
