@@ -1,0 +1,191 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// benchCmd measures. Every benchmark writes rows: JSON objects for programs,
+// a table for people.
+type benchCmd struct {
+	Names   []string      `arg:"" name:"name" help:"What to measure: gemm (float32 products), convnet (training and inference steps), layer (one resident Linear over paced worker processes)."`
+	JSON    string        `name:"json" placeholder:"PATH" help:"Write JSON lines instead of a table ('-': to standard output)."`
+	Threads int           `placeholder:"N" help:"Goroutines that compute (default: the processor's cores)."`
+	Seconds float64       `default:"2" placeholder:"S" help:"Time a figure is measured for (default ${default})."`
+	Workers int           `default:"8" placeholder:"N" help:"Worker processes of the layer benchmark (default ${default})."`
+	K       int           `name:"k" default:"6" placeholder:"N" help:"Answers that suffice (default ${default})."`
+	Pace    float64       `default:"20" placeholder:"GFLOPS" help:"Speed of a worker in the layer benchmark; 0: as fast as it can (default ${default})."`
+	In      int           `name:"in" default:"4096" placeholder:"N" help:"Input features of the layer (default ${default})."`
+	Outputs int           `name:"outputs" default:"4096" placeholder:"N" help:"Output features of the layer (default ${default})."`
+	Batch   int           `default:"64" placeholder:"N" help:"Rows of the layer benchmark's operands (default ${default})."`
+	now     func() time.Time
+}
+
+// benchmarks lists what can be measured.
+var benchmarks = map[string]func(context.Context, *benchCmd, rows) error{
+	"gemm":    benchGemm,
+	"convnet": benchConvnet,
+	"layer":   benchLayer,
+}
+
+// Run measures the named things one after another.
+func (b *benchCmd) Run(ctx context.Context, t terminal) error {
+	var problems []error
+	for _, name := range b.Names {
+		if benchmarks[name] == nil {
+			problems = append(problems, fmt.Errorf("unknown benchmark %q; known: convnet, gemm, layer", name))
+		}
+	}
+	if b.Threads < 0 || !(b.Seconds > 0) || b.Seconds > 3600 || b.Pace < 0 {
+		problems = append(problems, fmt.Errorf("--threads %d, --seconds %g, --pace %g: want no negative values and more than 0 seconds", b.Threads, b.Seconds, b.Pace))
+	}
+	if b.Workers < 1 || b.Workers > maxLocalWorkers || b.K < 1 || b.K > b.Workers {
+		problems = append(problems, fmt.Errorf("--workers %d, --k %d: want 1 to %d workers and k from 1 to their number", b.Workers, b.K, maxLocalWorkers))
+	}
+	if err := errors.Join(problems...); err != nil {
+		return usageError{err}
+	}
+	if b.Threads == 0 {
+		b.Threads = runtime.GOMAXPROCS(0)
+	}
+	b.now = time.Now
+	out, closeOut, err := b.rows(t)
+	if err != nil {
+		return err
+	}
+	for _, name := range b.Names {
+		if err := benchmarks[name](ctx, b, out); err != nil {
+			return errors.Join(fmt.Errorf("bench %s: %w", name, err), closeOut())
+		}
+	}
+	return closeOut()
+}
+
+// rows takes one figure after another; each is a struct with JSON names.
+type rows func(row any) error
+
+// rows returns where the figures go and what to call at the end.
+func (b *benchCmd) rows(t terminal) (rows, func() error, error) {
+	switch b.JSON {
+	case "":
+		table := &benchTable{w: t.stdout}
+		return table.add, func() error { return nil }, nil
+	case "-":
+		return jsonSink{t.stdout}.emit, func() error { return nil }, nil
+	}
+	f, err := os.Create(b.JSON)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--json: %w", err)
+	}
+	return jsonSink{f}.emit, f.Close, nil
+}
+
+// benchTable prints rows in columns; a row with other columns than the last
+// begins a new table.
+type benchTable struct {
+	w    io.Writer
+	head string
+}
+
+func (t *benchTable) add(row any) error {
+	names, values, err := columns(row)
+	if err != nil {
+		return err
+	}
+	var head, line strings.Builder
+	for i, name := range names {
+		width := max(len(name), 9) + 2
+		fmt.Fprintf(&head, "%*s", width, name)
+		fmt.Fprintf(&line, "%*s", width, values[i])
+	}
+	if h := head.String(); h != t.head {
+		t.head = h
+		if _, err := fmt.Fprintln(t.w, h); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintln(t.w, line.String())
+	return err
+}
+
+// columns returns the JSON names and printed values of a row, in its order.
+func columns(row any) (names, values []string, err error) {
+	text, err := json.Marshal(row)
+	if err != nil {
+		return nil, nil, err
+	}
+	dec := json.NewDecoder(strings.NewReader(string(text)))
+	dec.UseNumber()
+	if _, err := dec.Token(); err != nil {
+		return nil, nil, err
+	}
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			return nil, nil, err
+		}
+		value, err := dec.Token()
+		if err != nil {
+			return nil, nil, err
+		}
+		if name == "system" {
+			continue
+		}
+		names, values = append(names, fmt.Sprint(name)), append(values, cell(value))
+	}
+	return names, values, nil
+}
+
+// cell prints a value with four significant digits.
+func cell(v any) string {
+	n, ok := v.(json.Number)
+	if !ok || !strings.ContainsAny(n.String(), ".e") {
+		return fmt.Sprint(v)
+	}
+	f, err := n.Float64()
+	if err != nil {
+		return n.String()
+	}
+	if f >= 1000 {
+		return fmt.Sprintf("%.0f", f)
+	}
+	return fmt.Sprintf("%.4g", f)
+}
+
+// rate returns the median of work per second over the repetitions of f that
+// fit into the benchmark's time, at least five, after a warm-up of a third of it.
+func (b *benchCmd) rate(ctx context.Context, work float64, f func() error) (float64, error) {
+	budget := time.Duration(b.Seconds * float64(time.Second))
+	for end := b.now().Add(budget / 3); b.now().Before(end); {
+		if err := f(); err != nil {
+			return 0, err
+		}
+	}
+	var got []float64
+	for end := b.now().Add(budget); b.now().Before(end) || len(got) < 5; {
+		if err := context.Cause(ctx); err != nil {
+			return 0, err
+		}
+		began := b.now()
+		if err := f(); err != nil {
+			return 0, err
+		}
+		got = append(got, work/b.now().Sub(began).Seconds())
+	}
+	return median(got), nil
+}
+
+// median returns the median of the values, which it sorts.
+func median[T cmp.Ordered](values []T) T {
+	slices.Sort(values)
+	return values[len(values)/2]
+}
