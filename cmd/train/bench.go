@@ -17,16 +17,16 @@ import (
 // benchCmd measures. Every benchmark writes rows: JSON objects for programs,
 // a table for people.
 type benchCmd struct {
-	Names   []string      `arg:"" name:"name" help:"What to measure: gemm (float32 products), convnet (training and inference steps), layer (one resident Linear over paced worker processes)."`
-	JSON    string        `name:"json" placeholder:"PATH" help:"Write JSON lines instead of a table ('-': to standard output)."`
-	Threads int           `placeholder:"N" help:"Goroutines that compute (default: the processor's cores)."`
-	Seconds float64       `default:"2" placeholder:"S" help:"Time a figure is measured for (default ${default})."`
-	Workers int           `default:"8" placeholder:"N" help:"Worker processes of the layer benchmark (default ${default})."`
-	K       int           `name:"k" default:"6" placeholder:"N" help:"Answers that suffice (default ${default})."`
-	Pace    float64       `default:"20" placeholder:"GFLOPS" help:"Speed of a worker in the layer benchmark; 0: as fast as it can (default ${default})."`
-	In      int           `name:"in" default:"4096" placeholder:"N" help:"Input features of the layer (default ${default})."`
-	Outputs int           `name:"outputs" default:"4096" placeholder:"N" help:"Output features of the layer (default ${default})."`
-	Batch   int           `default:"64" placeholder:"N" help:"Rows of the layer benchmark's operands (default ${default})."`
+	Names   []string `arg:"" name:"name" help:"What to measure: gemm (float32 products), convnet (training and inference steps), layer (one resident Linear over paced worker processes)."`
+	JSON    string   `name:"json" placeholder:"PATH" help:"Write JSON lines instead of a table ('-': to standard output)."`
+	Threads int      `placeholder:"N" help:"Goroutines that compute (default: the processor's cores)."`
+	Seconds float64  `default:"2" placeholder:"S" help:"Time a figure is measured for (default ${default})."`
+	Workers int      `default:"8" placeholder:"N" help:"Worker processes of the layer benchmark (default ${default})."`
+	K       int      `name:"k" default:"6" placeholder:"N" help:"Answers that suffice (default ${default})."`
+	Pace    float64  `default:"20" placeholder:"GFLOPS" help:"Speed of a worker in the layer benchmark; 0: as fast as it can (default ${default})."`
+	In      int      `name:"in" default:"4096" placeholder:"N" help:"Input features of the layer (default ${default})."`
+	Outputs int      `name:"outputs" default:"4096" placeholder:"N" help:"Output features of the layer (default ${default})."`
+	Batch   int      `default:"64" placeholder:"N" help:"Rows of the layer benchmark's operands (default ${default})."`
 	now     func() time.Time
 }
 
