@@ -45,7 +45,8 @@ type Position struct {
 type Trainer struct {
 	config  Config
 	pos     Position
-	updates []func(step int) (coded.Update, error) // of the placed layers
+	updates func(step int) (coded.Update, error) // of the placed layers; nil if there are none
+	named   []nn.NamedParam
 	params  []optim.Param
 	epoch   sums // since the start of the epoch
 	total   sums
@@ -149,7 +150,7 @@ func (t *Trainer) stepsDone() bool { return t.config.Steps > 0 && t.pos.Step >= 
 func (t *Trainer) runEpoch(ctx, whole context.Context) (bool, error) {
 	t.epoch = sums{}
 	group := stepGroup{}
-	left := t.config.Train.Batches() - t.pos.Batch
+	left := t.config.Train.Steps() - t.pos.Batch
 	for batch, err := range t.config.Train.Epoch(whole, t.pos.Epoch, t.pos.Batch) {
 		if err != nil {
 			return false, fmt.Errorf("train: epoch %d: %w", t.pos.Epoch+1, err)
@@ -187,7 +188,7 @@ type stepGroup struct {
 func (g *stepGroup) start(now time.Time, want int) { *g = stepGroup{want: want, began: now} }
 
 // backward runs one batch forward and backward; the gradients add up.
-func (t *Trainer) backward(ctx context.Context, g *stepGroup, b datasets.Batch) error {
+func (t *Trainer) backward(ctx context.Context, g *stepGroup, b *datasets.Batch) error {
 	step := t.pos.Step + 1
 	loss, _, err := t.config.Network.Train(ctx, step, b.X, b.Labels, g.batches > 0)
 	if err != nil {

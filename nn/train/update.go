@@ -1,0 +1,102 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/coda-ml/coda/coded"
+	"github.com/coda-ml/coda/datasets"
+	"github.com/coda-ml/coda/nn"
+	"github.com/coda-ml/coda/optim"
+)
+
+// bindParameters finds the parameters that the optimiser updates here, and
+// the form of its updates for the placed layers.
+func (t *Trainer) bindParameters() error {
+	params, err := nn.Params(t.config.Network.Model())
+	if err != nil {
+		return fmt.Errorf("train: %w", err)
+	}
+	for _, p := range params {
+		if !p.Remote {
+			continue
+		}
+		if t.config.Executor == nil {
+			return fmt.Errorf("train: %s is placed on a cluster, but there is no Executor", p.Name)
+		}
+		update, err := t.config.Optimizer.Linear(p.Name)
+		if err != nil {
+			return fmt.Errorf("train: %w", err)
+		}
+		if t.updates == nil {
+			t.updates = update
+		}
+	}
+	return nil
+}
+
+// update makes the optimiser's step with the gradients times scale, on the
+// local parameters and on the placed layers.
+func (t *Trainer) update(ctx context.Context, step int, scale float64) error {
+	if t.updates != nil {
+		u, err := t.updates(step)
+		if err != nil {
+			return err
+		}
+		u.Scale = scale
+		if err := t.config.Executor.Update(ctx, u); err != nil {
+			return err
+		}
+	}
+	t.params = t.params[:0]
+	for _, p := range t.named {
+		if p.Grad == nil || p.Remote || p.Frozen {
+			continue
+		}
+		if scale != 1 {
+			for i := range p.Grad {
+				p.Grad[i] *= float32(scale)
+			}
+		}
+		t.params = append(t.params, optim.Param{Name: p.Name, Value: p.Value.Data, Grad: p.Grad})
+	}
+	return t.config.Optimizer.Step(step, t.params)
+}
+
+// Evaluate returns the mean loss and the accuracy (from 0 to 1) on the test
+// set. The weights of placed layers are first decoded from the workers; the
+// products are computed here.
+func (t *Trainer) Evaluate(ctx context.Context) (loss, accuracy float64, err error) {
+	if err := nn.Sync(ctx, t.config.Network.Model()); err != nil {
+		return 0, 0, fmt.Errorf("train: evaluation: %w", err)
+	}
+	return Evaluate(ctx, t.config.Network, t.config.Test, t.config.EvalBatch)
+}
+
+// Evaluate returns the mean loss and the accuracy (from 0 to 1) of a network
+// on a data set, taken in batches of the given size.
+func Evaluate(ctx context.Context, network *nn.Network, set *datasets.Set, batch int) (loss, accuracy float64, err error) {
+	loader, err := datasets.NewLoader(set, datasets.LoaderConfig{Batch: min(batch, set.N)})
+	if err != nil {
+		return 0, 0, fmt.Errorf("train: evaluation: %w", err)
+	}
+	var sum float64
+	var right int
+	for b, err := range loader.Epoch(ctx, 0, 0) {
+		if err != nil {
+			return 0, 0, fmt.Errorf("train: evaluation: %w", err)
+		}
+		l, c, err := network.Evaluate(ctx, b.X, b.Labels)
+		if err != nil {
+			return 0, 0, fmt.Errorf("train: evaluation: %w", err)
+		}
+		sum, right = sum+l, right+c
+	}
+	n := float64(set.N)
+	if math.IsNaN(sum) {
+		return sum / n, float64(right) / n, fmt.Errorf("train: evaluation: the loss on %v is not a number", set)
+	}
+	return sum / n, float64(right) / n, nil
+}
+
