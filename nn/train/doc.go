@@ -3,6 +3,7 @@
 // them. Progress bars, logs, checkpoints and injected faults are hooks.
 //
 //	t, err := train.New(train.Config{
+//		Model:     model,
 //		Network:   network,
 //		Optimizer: sgd,
 //		Train:     loader,

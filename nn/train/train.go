@@ -14,7 +14,8 @@ import (
 
 // Config is what a Trainer works with.
 type Config struct {
-	Network   *nn.Network
+	Model     nn.Module
+	Network   *nn.Network // of Model
 	Optimizer optim.Optimizer
 	Train     *datasets.Loader
 	Test      *datasets.Set
@@ -23,9 +24,6 @@ type Config struct {
 	Steps      int // end after this step, if that is sooner; 0: no limit
 	Accumulate int // batches a step; 0 means 1
 	EvalBatch  int // images a batch of an evaluation; 0 means 256
-
-	// Executor updates the placed layers; nil if there are none.
-	Executor coded.Executor
 
 	Hooks []Hooks
 	// Start is where to begin; the zero value is the beginning.
@@ -84,8 +82,8 @@ type Result struct {
 
 // New checks the configuration and returns a trainer.
 func New(c Config) (*Trainer, error) {
-	if c.Network == nil || c.Optimizer == nil || c.Train == nil || c.Test == nil {
-		return nil, errors.New("train: Network, Optimizer, Train and Test are required")
+	if c.Model == nil || c.Network == nil || c.Optimizer == nil || c.Train == nil || c.Test == nil {
+		return nil, errors.New("train: Model, Network, Optimizer, Train and Test are required")
 	}
 	if c.Epochs < 1 || c.Steps < 0 || c.Accumulate < 0 || c.EvalBatch < 0 {
 		return nil, fmt.Errorf("train: epochs %d, steps %d, accumulate %d, evaluation batch %d: want at least 1, 0, 0, 0",
@@ -190,7 +188,11 @@ func (g *stepGroup) start(now time.Time, want int) { *g = stepGroup{want: want, 
 // backward runs one batch forward and backward; the gradients add up.
 func (t *Trainer) backward(ctx context.Context, g *stepGroup, b *datasets.Batch) error {
 	step := t.pos.Step + 1
-	loss, _, err := t.config.Network.Train(ctx, step, b.X, b.Labels, g.batches > 0)
+	run := t.config.Network.Train
+	if g.batches > 0 {
+		run = t.config.Network.Accumulate
+	}
+	loss, _, err := run(ctx, step, b.X, b.Labels)
 	if err != nil {
 		return fmt.Errorf("train: step %d: %w", step, err)
 	}

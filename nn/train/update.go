@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -11,27 +12,23 @@ import (
 	"github.com/coda-ml/coda/optim"
 )
 
-// bindParameters finds the parameters that the optimiser updates here, and
-// the form of its updates for the placed layers.
+// bindParameters finds the parameters that the optimiser updates, and the form
+// of its updates for the placed layers: an optimiser that has none is refused
+// before anything is trained.
 func (t *Trainer) bindParameters() error {
-	params, err := nn.Params(t.config.Network.Model())
+	t.named = t.config.Network.Params()
+	layers, err := nn.PlacedLayers(t.config.Model)
 	if err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
-	for _, p := range params {
-		if !p.Remote {
-			continue
-		}
-		if t.config.Executor == nil {
-			return fmt.Errorf("train: %s is placed on a cluster, but there is no Executor", p.Name)
-		}
-		update, err := t.config.Optimizer.Linear(p.Name)
-		if err != nil {
-			return fmt.Errorf("train: %w", err)
-		}
-		if t.updates == nil {
-			t.updates = update
-		}
+	var problems []error
+	for _, layer := range layers {
+		update, err := t.config.Optimizer.Linear(layer)
+		problems = append(problems, err)
+		t.updates = update
+	}
+	if err := errors.Join(problems...); err != nil {
+		return fmt.Errorf("train: %w", err)
 	}
 	return nil
 }
@@ -45,7 +42,7 @@ func (t *Trainer) update(ctx context.Context, step int, scale float64) error {
 			return err
 		}
 		u.Scale = scale
-		if err := t.config.Executor.Update(ctx, u); err != nil {
+		if err := nn.UpdatePlaced(ctx, t.config.Model, u); err != nil {
 			return err
 		}
 	}
@@ -68,7 +65,7 @@ func (t *Trainer) update(ctx context.Context, step int, scale float64) error {
 // set. The weights of placed layers are first decoded from the workers; the
 // products are computed here.
 func (t *Trainer) Evaluate(ctx context.Context) (loss, accuracy float64, err error) {
-	if err := nn.Sync(ctx, t.config.Network.Model()); err != nil {
+	if _, err := nn.Sync(ctx, t.config.Model); err != nil {
 		return 0, 0, fmt.Errorf("train: evaluation: %w", err)
 	}
 	return Evaluate(ctx, t.config.Network, t.config.Test, t.config.EvalBatch)
@@ -99,4 +96,3 @@ func Evaluate(ctx context.Context, network *nn.Network, set *datasets.Set, batch
 	}
 	return sum / n, float64(right) / n, nil
 }
-
