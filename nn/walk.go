@@ -29,6 +29,23 @@ func Params(model Module) ([]NamedParam, error) {
 	return w.params, nil
 }
 
+// NamedModule is a module and its dotted name in the model, "layer2.0.conv1".
+type NamedModule struct {
+	Name string
+	Module
+}
+
+// Modules returns the modules of a model that are pointers to structs with
+// fields, in the order of its fields: the model itself (of empty name) first,
+// every module before those that it holds.
+func Modules(model Module) ([]NamedModule, error) {
+	w, err := walk(model)
+	if err != nil {
+		return nil, err
+	}
+	return w.modules, nil
+}
+
 var (
 	paramType  = reflect.TypeFor[*Param]()
 	moduleType = reflect.TypeFor[Module]()
@@ -36,8 +53,9 @@ var (
 
 // walker collects what a model holds.
 type walker struct {
-	params []NamedParam
-	names  map[any]string // of modules and parameters, by pointer
+	params  []NamedParam
+	modules []NamedModule
+	names   map[any]string // of modules and parameters, by pointer
 	taken  map[string]bool
 	open   map[any]bool // pointers on the way from the model to here
 	errs   []error
@@ -107,6 +125,9 @@ func (w *walker) reference(v reflect.Value, path string, optional bool) {
 		defer delete(w.open, key)
 		if _, ok := w.names[key]; !ok {
 			w.names[key] = path
+			if m, ok := key.(Module); ok {
+				w.modules = append(w.modules, NamedModule{Name: path, Module: m})
+			}
 		}
 	}
 	w.visit(v.Elem(), path, false)

@@ -68,18 +68,27 @@ func (r *run) do(ctx context.Context, t terminal) error {
 	if err := r.buildModel(); err != nil {
 		return err
 	}
-	placed, err := r.place()
-	if err != nil {
+	if err := r.buildOptimizer(); err != nil {
 		return err
 	}
-	if err := r.buildOptimizer(); err != nil {
+	if r.N == 0 && r.Placement != plan.Local {
+		// The size of the code is the number of workers that are there.
+		if err := r.joinCluster(ctx); err != nil {
+			return err
+		}
+		if err := r.setN(r.cluster.members.count()); err != nil {
+			return err
+		}
+	}
+	placed, err := r.place()
+	if err != nil {
 		return err
 	}
 	if err := r.checkOptimizer(); err != nil {
 		return err
 	}
-	if placed {
-		if r.cluster, err = joinCluster(ctx, r); err != nil {
+	if placed && r.cluster == nil {
+		if err := r.joinCluster(ctx); err != nil {
 			return err
 		}
 	}
@@ -177,7 +186,7 @@ func schedule(name string, lr float64, steps int) (optim.Schedule, error) {
 func (r *run) place() (bool, error) {
 	linear := map[string]*nn.Linear{}
 	var described []plan.Layer
-	layers, err := nn.Layers(r.model)
+	layers, err := nn.Modules(r.model)
 	if err != nil {
 		return false, err
 	}
@@ -205,13 +214,13 @@ func (r *run) applyRules(layers []plan.Layer, linear map[string]*nn.Linear) (pla
 		if err != nil {
 			return false, usageError{err}
 		}
-		choice, err := choose(l, rule, plan.Cluster{Workers: r.Slots, K: rule.K})
+		choice, err := choose(l, rule, plan.Cluster{Workers: r.N, K: rule.K})
 		if err != nil {
 			return false, usageError{err}
 		}
 		info := layerInfo{Layer: l.Name, Placement: choice.Placement, Reason: choice.Reason}
 		if choice.Placement == plan.Resident {
-			spec := coded.Spec{Name: rule.Code, N: r.Slots, K: rule.K}
+			spec := coded.Spec{Name: rule.Code, N: r.N, K: rule.K}
 			if _, err := coded.New(spec); err != nil {
 				return false, usageError{fmt.Errorf("layer %s: %w", l.Name, err)}
 			}

@@ -33,7 +33,7 @@ type runFlags struct {
 	Code      string        `default:"trigonometric" placeholder:"NAME" yaml:"code" json:"code" help:"Code of the placed layers: ${codes} (default ${default})."`
 	K         int           `name:"k" placeholder:"N" yaml:"k" json:"k" help:"Answers that suffice (default: two thirds of the workers)."`
 	Workers   int           `default:"6" placeholder:"N" yaml:"workers" json:"workers" help:"Worker processes to start on this machine; 0: none, use --join (default ${default})."`
-	Slots     int           `placeholder:"N" yaml:"slots" json:"slots" help:"Shards of a placed layer, one a worker (default: --workers, or those that have joined within 2 s of --min-workers)."`
+	N         int           `name:"n" placeholder:"N" yaml:"n" json:"n" help:"Shards of a placed layer, one a worker (default: --workers, or with --workers 0 those that have joined)."`
 	Join      []string      `placeholder:"HOST:PORT" yaml:"join" json:"join,omitempty" help:"Members of a cluster to join, separated by commas."`
 	MinWork   int           `name:"min-workers" placeholder:"N" yaml:"min-workers" json:"min_workers" help:"Workers to wait for before the first step (default: --workers, or 1)."`
 	Key       string        `placeholder:"FILE" yaml:"key" json:"-" help:"Cluster key; without --join a key is made for the run."`
@@ -109,13 +109,13 @@ func (f *runFlags) validateCluster(bad func(string, ...any)) {
 	if f.Workers == 0 && len(f.Join) == 0 {
 		bad("--workers 0 without --join: there would be no workers; add --join HOST:PORT, or --placement local")
 	}
-	if f.Slots == 0 {
-		f.Slots = f.Workers
+	if f.N == 0 {
+		f.N = f.Workers
 	}
 	if f.MinWork == 0 {
 		f.MinWork = max(f.Workers, f.K, 1)
 	}
-	if f.Slots > 0 {
+	if f.N > 0 {
 		f.setK(bad)
 	}
 }
@@ -123,12 +123,12 @@ func (f *runFlags) validateCluster(bad func(string, ...any)) {
 // setK fills k from the number of slots and checks it.
 func (f *runFlags) setK(bad func(string, ...any)) {
 	if f.K == 0 {
-		f.K = max(1, f.Slots*2/3)
+		f.K = max(1, f.N*2/3)
 		if f.Code == "uncoded" {
-			f.K = f.Slots
+			f.K = f.N
 		}
 	}
-	if f.K < 1 || f.K > f.Slots {
-		bad("--k %d: want 1 to %d, the number of shards", f.K, f.Slots)
+	if f.K < 1 || f.K > f.N {
+		bad("--k %d: want 1 to %d, the number of shards", f.K, f.N)
 	}
 }

@@ -1,0 +1,189 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/coda-ml/coda/coded"
+	"github.com/coda-ml/coda/internal/atomicfile"
+	"github.com/coda-ml/coda/nn"
+	"github.com/coda-ml/coda/optim"
+)
+
+// A checkpoint is a folder, step-00000300, with the files
+//
+//	model.safetensors      the parameters, named and laid out as in PyTorch
+//	optimizer.safetensors  what the optimiser remembers
+//	state.json             where the run stands
+//
+// It is made under another name and renamed when all files are on disk, so
+// that a folder of this name is whole.
+const (
+	checkpointPrefix = "step-"
+	unfinishedPrefix = ".unfinished-"
+	modelFile        = "model.safetensors"
+	optimizerFile    = "optimizer.safetensors"
+	stateFile        = "state.json"
+)
+
+// checkpointVersion is the version of the layout.
+const checkpointVersion = 1
+
+// keptCheckpoints is how many checkpoints of a run are kept: the newest ones.
+const keptCheckpoints = 3
+
+// Origin says what, besides the position, decides which batches are still to come.
+type Origin struct {
+	Seed      uint64 `json:"seed"`
+	BatchSize int    `json:"batch_size"`
+}
+
+// Checkpoint is the content of state.json.
+type Checkpoint struct {
+	Version int `json:"version"`
+	Position
+	Origin
+	Updates int `json:"updates"` // of the optimiser
+
+	// Momenta of parameters that were placed when the checkpoint was written
+	// or are to be placed now: all momentum buffers, by parameter.
+	Momenta nn.Momenta `json:"-"`
+}
+
+// WriteCheckpoint writes the state between two steps into a new folder in dir,
+// which must exist, and returns the folder's path. Weights and momenta of
+// placed layers are decoded from the workers first. Older checkpoints beyond
+// the newest three are removed afterwards. A checkpoint of the same step that
+// is there already is the same, and is left as it is.
+func (t *Trainer) WriteCheckpoint(ctx context.Context, dir string, o Origin) (string, error) {
+	name := fmt.Sprintf("%s%08d", checkpointPrefix, t.pos.Step)
+	path := filepath.Join(dir, name)
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	momenta, err := nn.Sync(ctx, t.config.Model)
+	if err != nil {
+		return "", err
+	}
+	tmp := filepath.Join(dir, unfinishedPrefix+name)
+	if err := os.RemoveAll(tmp); err != nil {
+		return "", err
+	}
+	if err := os.Mkdir(tmp, 0o755); err != nil {
+		return "", err
+	}
+	if err := t.writeFiles(tmp, momenta, o); err != nil {
+		return "", errors.Join(err, os.RemoveAll(tmp))
+	}
+	if err := atomicfile.Rename(tmp, path); err != nil {
+		return "", errors.Join(err, os.RemoveAll(tmp))
+	}
+	return path, removeOld(dir)
+}
+
+func (t *Trainer) writeFiles(dir string, momenta nn.Momenta, o Origin) error {
+	state := t.config.Optimizer.State()
+	var tensors []nn.NamedTensor
+	for _, b := range state.Tensors {
+		tensors = append(tensors, nn.NamedTensor{Name: b.Name, Tensor: coded.Tensor{Shape: []int{len(b.Data)}, Data: b.Data}})
+	}
+	for _, p := range t.named {
+		if v := momenta[p.Name]; v != nil {
+			tensors = append(tensors, nn.NamedTensor{Name: p.Name + "." + optim.MomentumBuffer, Tensor: coded.Tensor{Shape: []int{len(v)}, Data: v}})
+		}
+	}
+	text, err := json.MarshalIndent(Checkpoint{Version: checkpointVersion, Position: t.pos, Origin: o, Updates: state.Updates}, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := nn.SaveState(filepath.Join(dir, modelFile), t.named, nil); err != nil {
+		return err
+	}
+	if err := nn.SaveTensors(filepath.Join(dir, optimizerFile), tensors, nil); err != nil {
+		return err
+	}
+	return atomicfile.WriteBytes(filepath.Join(dir, stateFile), append(text, '\n'))
+}
+
+// checkpoints lists the names of the whole checkpoints in dir, oldest first.
+func checkpoints(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() && strings.HasPrefix(e.Name(), checkpointPrefix) {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names) // the numbers have leading zeros
+	return names, nil
+}
+
+func removeOld(dir string) error {
+	names, err := checkpoints(dir)
+	if err != nil {
+		return err
+	}
+	var problems []error
+	for _, name := range names[:max(0, len(names)-keptCheckpoints)] {
+		problems = append(problems, os.RemoveAll(filepath.Join(dir, name)))
+	}
+	return errors.Join(problems...)
+}
+
+// LoadNewest reads the newest checkpoint in dir into the parameters of the
+// model and into the optimiser. The momenta of layers that are to be placed
+// are for nn.Place. An error leaves the optimiser as it was.
+func LoadNewest(dir string, model nn.Module, o optim.Optimizer) (Checkpoint, error) {
+	names, err := checkpoints(dir)
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	if len(names) == 0 {
+		return Checkpoint{}, fmt.Errorf("%s holds no checkpoint", dir)
+	}
+	return load(filepath.Join(dir, names[len(names)-1]), model, o)
+}
+
+func load(dir string, model nn.Module, o optim.Optimizer) (Checkpoint, error) {
+	var c Checkpoint
+	text, err := os.ReadFile(filepath.Join(dir, stateFile))
+	if err != nil {
+		return c, err
+	}
+	if err := json.Unmarshal(text, &c); err != nil {
+		return c, fmt.Errorf("%s: %w", filepath.Join(dir, stateFile), err)
+	}
+	if c.Version != checkpointVersion {
+		return c, fmt.Errorf("%s: version %d, want %d", filepath.Join(dir, stateFile), c.Version, checkpointVersion)
+	}
+	params, err := nn.Params(model)
+	if err != nil {
+		return c, err
+	}
+	tensors, _, err := nn.LoadTensors(filepath.Join(dir, optimizerFile))
+	if err != nil {
+		return c, err
+	}
+	if _, err := nn.LoadState(filepath.Join(dir, modelFile), params); err != nil {
+		return c, err
+	}
+	state := optim.State{Updates: c.Updates}
+	c.Momenta = nn.Momenta{}
+	for _, b := range tensors {
+		if name, ok := strings.CutSuffix(b.Name, "."+optim.MomentumBuffer); ok {
+			c.Momenta[name] = b.Data
+		}
+		state.Tensors = append(state.Tensors, optim.Tensor{Name: b.Name, Data: b.Data})
+	}
+	slices.SortFunc(state.Tensors, func(a, b optim.Tensor) int { return strings.Compare(a.Name, b.Name) })
+	return c, o.LoadState(state)
+}
