@@ -56,9 +56,9 @@ type walker struct {
 	params  []NamedParam
 	modules []NamedModule
 	names   map[any]string // of modules and parameters, by pointer
-	taken  map[string]bool
-	open   map[any]bool // pointers on the way from the model to here
-	errs   []error
+	taken   map[string]bool
+	open    map[any]bool // pointers on the way from the model to here
+	errs    []error
 }
 
 func walk(model Module) (*walker, error) {

@@ -3,9 +3,11 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
 )
 
 // console prints the events for people: a progress bar on a terminal, plain
@@ -128,3 +130,6 @@ func bytesText(n int64) string {
 	}
 	return fmt.Sprintf("%.1f %cB", v, "kMGT"[unit])
 }
+
+// isTerminal tells whether a file is a terminal.
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

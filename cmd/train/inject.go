@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -142,4 +144,15 @@ func parseSlow(s string) (slowdown, error) {
 		num[i] = v
 	}
 	return slowdown{kind: kind, a: num[0], b: num[1]}, nil
+}
+
+// draw draws a factor.
+func (s slowdown) draw(rng *rand.Rand) float64 {
+	switch s.kind {
+	case "shifted-exp":
+		return s.a + s.b*rng.ExpFloat64()
+	case "pareto":
+		return s.a * math.Pow(1-rng.Float64(), -1/s.b)
+	}
+	return s.a
 }

@@ -53,6 +53,7 @@ type run struct {
 	network     *nn.Network
 	optimizer   optim.Optimizer
 	layers      []layerInfo
+	residents   []*nn.Resident // one for each placed layer; they get their executor when the cluster is up
 	trainer     *train.Trainer
 
 	cluster *cluster // nil when nothing is placed
@@ -225,7 +226,9 @@ func (r *run) applyRules(layers []plan.Layer, linear map[string]*nn.Linear) (pla
 				return false, usageError{fmt.Errorf("layer %s: %w", l.Name, err)}
 			}
 			info.Code, info.N, info.K = spec.Name, spec.N, spec.K
-			linear[l.Name].Place(&nn.Resident{Code: spec, Chunks: chunksPerRound})
+			resident := &nn.Resident{Code: spec, Chunks: chunksPerRound}
+			linear[l.Name].Place(resident)
+			r.residents = append(r.residents, resident)
 			placed = true
 		}
 		r.layers = append(r.layers, info)

@@ -60,3 +60,19 @@ func syncDir(dir string) error {
 	}
 	return errors.Join(d.Sync(), d.Close())
 }
+
+// RenameFolder gives a finished folder its name: everything in it is synced,
+// then it is renamed, then the folder that holds it is synced. The new name
+// must not be taken. The files in the folder must be closed.
+func RenameFolder(from, to string) error {
+	if err := syncDir(from); err != nil {
+		return fmt.Errorf("rename %s: %w", from, err)
+	}
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	if err := syncDir(filepath.Dir(to)); err != nil {
+		return fmt.Errorf("rename %s: %w", from, err)
+	}
+	return nil
+}

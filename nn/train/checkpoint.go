@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -81,7 +82,7 @@ func (t *Trainer) WriteCheckpoint(ctx context.Context, dir string, o Origin) (st
 	if err := t.writeFiles(tmp, momenta, o); err != nil {
 		return "", errors.Join(err, os.RemoveAll(tmp))
 	}
-	if err := atomicfile.Rename(tmp, path); err != nil {
+	if err := atomicfile.RenameFolder(tmp, path); err != nil {
 		return "", errors.Join(err, os.RemoveAll(tmp))
 	}
 	return path, removeOld(dir)
@@ -91,11 +92,14 @@ func (t *Trainer) writeFiles(dir string, momenta nn.Momenta, o Origin) error {
 	state := t.config.Optimizer.State()
 	var tensors []nn.NamedTensor
 	for _, b := range state.Tensors {
-		tensors = append(tensors, nn.NamedTensor{Name: b.Name, Tensor: coded.Tensor{Shape: []int{len(b.Data)}, Data: b.Data}})
+		// What the optimiser may hold of a placed parameter is from before it was placed.
+		if name, _ := strings.CutSuffix(b.Name, momentumSuffix); momenta[name] == nil {
+			tensors = append(tensors, flat(b.Name, b.Data))
+		}
 	}
 	for _, p := range t.named {
 		if v := momenta[p.Name]; v != nil {
-			tensors = append(tensors, nn.NamedTensor{Name: p.Name + "." + optim.MomentumBuffer, Tensor: coded.Tensor{Shape: []int{len(v)}, Data: v}})
+			tensors = append(tensors, flat(p.Name+momentumSuffix, v))
 		}
 	}
 	text, err := json.MarshalIndent(Checkpoint{Version: checkpointVersion, Position: t.pos, Origin: o, Updates: state.Updates}, "", "  ")
@@ -108,7 +112,16 @@ func (t *Trainer) writeFiles(dir string, momenta nn.Momenta, o Origin) error {
 	if err := nn.SaveTensors(filepath.Join(dir, optimizerFile), tensors, nil); err != nil {
 		return err
 	}
-	return atomicfile.WriteBytes(filepath.Join(dir, stateFile), append(text, '\n'))
+	return atomicfile.Write(filepath.Join(dir, stateFile), func(w io.Writer) error {
+		_, err := w.Write(append(text, '\n'))
+		return err
+	})
+}
+
+const momentumSuffix = "." + optim.MomentumBuffer
+
+func flat(name string, data []float32) nn.NamedTensor {
+	return nn.NamedTensor{Name: name, Tensor: coded.Tensor{Shape: []int{len(data)}, Data: data}}
 }
 
 // checkpoints lists the names of the whole checkpoints in dir, oldest first.
@@ -179,7 +192,7 @@ func load(dir string, model nn.Module, o optim.Optimizer) (Checkpoint, error) {
 	state := optim.State{Updates: c.Updates}
 	c.Momenta = nn.Momenta{}
 	for _, b := range tensors {
-		if name, ok := strings.CutSuffix(b.Name, "."+optim.MomentumBuffer); ok {
+		if name, ok := strings.CutSuffix(b.Name, momentumSuffix); ok {
 			c.Momenta[name] = b.Data
 		}
 		state.Tensors = append(state.Tensors, optim.Tensor{Name: b.Name, Data: b.Data})

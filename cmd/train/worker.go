@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+
+	"github.com/coda-ml/coda/dist"
+	"github.com/coda-ml/coda/nn/shard"
+)
+
+// workerCmd serves a cluster until it is interrupted.
+type workerCmd struct {
+	Join      []string `placeholder:"HOST:PORT" help:"Members of the cluster to join, separated by commas; they need not be up yet."`
+	Bind      string   `default:"127.0.0.1:7946" placeholder:"ADDR" help:"Address of the gossip, TCP and UDP; data has a free port of the same host (default ${default})."`
+	Advertise string   `placeholder:"ADDR" help:"Address that others use to reach this machine, if another."`
+	Key       string   `placeholder:"FILE" help:"Cluster key; required off loopback."`
+	Name      string   `placeholder:"NAME" help:"Name of the worker (default: the host's name and the process's number)."`
+	Pace      float64  `placeholder:"GFLOPS" help:"Behave like a device of that speed."`
+	Slow      string   `placeholder:"HOW" help:"Take longer for every product: x=4, shifted-exp=1,0.5, pareto=1,2."`
+	Seed      uint64   `default:"1" placeholder:"N" help:"Seed of --slow (default ${default})."`
+	Until     bool     `name:"until-stdin-closes" help:"Leave when standard input ends, rather than at an interrupt."`
+}
+
+// Run serves until the context ends or, if asked, standard input does.
+func (w *workerCmd) Run(ctx context.Context, t terminal) error {
+	slow, err := w.validate()
+	if err != nil {
+		return usageError{err}
+	}
+	var key dist.Key
+	if w.Key != "" {
+		if key, err = dist.LoadKey(w.Key); err != nil {
+			return fmt.Errorf("--key: %w", err)
+		}
+	}
+	if w.Name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return fmt.Errorf("--name: %w", err)
+		}
+		w.Name = fmt.Sprintf("%s-%d", host, os.Getpid())
+	}
+	if w.Until {
+		var stop context.CancelFunc
+		ctx, stop = untilClosed(ctx, os.Stdin)
+		defer stop()
+	}
+	return w.serve(ctx, t, key, slow)
+}
+
+func (w *workerCmd) validate() (*slowdown, error) {
+	if w.Pace < 0 {
+		return nil, fmt.Errorf("--pace %g: want no negative value", w.Pace)
+	}
+	if w.Slow == "" {
+		return nil, nil
+	}
+	s, err := parseSlow(w.Slow)
+	if err != nil {
+		return nil, fmt.Errorf("--slow: %w", err)
+	}
+	return &s, nil
+}
+
+func (w *workerCmd) serve(ctx context.Context, t terminal, key dist.Key, slow *slowdown) (err error) {
+	host, _, err := net.SplitHostPort(w.Bind)
+	if err != nil {
+		return usageError{fmt.Errorf("--bind %s: %w", w.Bind, err)}
+	}
+	listener, err := dist.Listen(ctx, net.JoinHostPort(host, "0"), key)
+	if err != nil {
+		return fmt.Errorf("--bind %s: %w", w.Bind, err)
+	}
+	log := slog.New(slog.NewTextHandler(t.stderr, nil))
+	members, err := dist.Join(ctx, dist.MembershipConfig{
+		Name: w.Name, Role: dist.RoleWorker, Speed: w.Pace, DataAddr: listener.Addr(),
+		Bind: w.Bind, Advertise: w.Advertise, Seeds: w.Join, Key: key, Log: log,
+	})
+	if err != nil {
+		return errors.Join(fmt.Errorf("--bind %s: %w", w.Bind, err), listener.Close())
+	}
+	defer func() {
+		leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
+		defer cancel()
+		err = errors.Join(err, members.Leave(leave))
+	}()
+	config := dist.WorkerConfig{Name: w.Name, Handlers: shard.Factories(), Key: key, Pace: w.Pace, Log: log}
+	if slow != nil {
+		rng := rand.New(rand.NewPCG(w.Seed, 0x736c6f77))
+		config.Slow = func() float64 { return slow.draw(rng) }
+	}
+	worker, err := dist.NewWorker(config)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	fmt.Fprintf(t.stdout, "%s serves at %s, gossip at %s\n", w.Name, members.Self().Addr, members.Self().GossipAddr)
+	return worker.Serve(ctx, listener)
+}
+
+// untilClosed returns a context that ends when the reader does. Its goroutine
+// ends with the reader or with the process.
+func untilClosed(ctx context.Context, r io.Reader) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		// Whatever ends the input, it has ended.
+		_, _ = io.Copy(io.Discard, r)
+		cancel()
+	}()
+	return ctx, cancel
+}
