@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/coda-ml/coda/coded"
 	"github.com/coda-ml/coda/datasets"
 	"github.com/coda-ml/coda/nn"
 	"github.com/coda-ml/coda/optim"

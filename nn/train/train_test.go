@@ -1,0 +1,308 @@
+package train_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coda-ml/coda/coded"
+	"github.com/coda-ml/coda/datasets"
+	"github.com/coda-ml/coda/models"
+	"github.com/coda-ml/coda/nn"
+	"github.com/coda-ml/coda/nn/shard"
+	"github.com/coda-ml/coda/nn/train"
+	"github.com/coda-ml/coda/optim"
+)
+
+// setup is a small training run on made-up data.
+type setup struct {
+	model   *models.MLP
+	network *nn.Network
+	config  train.Config
+	losses  []float64
+	epochs  []train.EpochInfo
+}
+
+// newSetup makes a run of the MLP on 300 made-up images in batches of 32, so
+// that the last batch of an epoch is smaller: 10 batches an epoch.
+func newSetup(t *testing.T, change func(*train.Config)) *setup {
+	t.Helper()
+	data, test, err := datasets.Load(t.Context(), "synthetic", datasets.Options{Synthetic: datasets.Synthetic{Seed: 3, Train: 300, Test: 100, Shape: []int{1, 8, 8}}})
+	check(t, err)
+	loader, err := datasets.NewLoader(data, datasets.LoaderConfig{Batch: 32, Shuffle: true, Seed: 5})
+	check(t, err)
+	s := &setup{}
+	s.model, err = models.NewMLP(10, []int{1, 8, 8}, rand.New(rand.NewPCG(1, 2)))
+	check(t, err)
+	s.network, err = nn.NewNetwork(s.model, []int{1, 8, 8}, nn.Config{Threads: 1})
+	check(t, err)
+	t.Cleanup(func() { check(t, s.network.Close()) })
+	sgd, err := optim.NewSGD(optim.SGDConfig{LR: optim.Constant(0.05), Momentum: 0.9, Decay: 1e-4})
+	check(t, err)
+	s.config = train.Config{Model: s.model, Network: s.network, Optimizer: sgd, Train: loader, Test: test, Epochs: 2, EvalBatch: 64}
+	s.config.Hooks = []train.Hooks{{
+		OnStep:  func(_ context.Context, i train.StepInfo) error { s.losses = append(s.losses, i.Loss); return nil },
+		OnEpoch: func(_ context.Context, e train.EpochInfo) error { s.epochs = append(s.epochs, e); return nil },
+	}}
+	if change != nil {
+		change(&s.config)
+	}
+	return s
+}
+
+func (s *setup) trainer(t *testing.T) *train.Trainer {
+	t.Helper()
+	tr, err := train.New(s.config)
+	check(t, err)
+	return tr
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRunLearnsAndReports(t *testing.T) {
+	s := newSetup(t, nil)
+	result, err := s.trainer(t).Run(t.Context())
+	check(t, err)
+	if result.Steps != 20 || len(s.losses) != 20 || len(s.epochs) != 2 {
+		t.Fatalf("%d steps, %d reported, %d epochs; want 20, 20, 2", result.Steps, len(s.losses), len(s.epochs))
+	}
+	if result.TestAccuracy < 0.9 || result.TestAccuracy != s.epochs[1].TestAccuracy {
+		t.Errorf("accuracy %v, of the last epoch %v; want the same, at least 0.9", result.TestAccuracy, s.epochs[1].TestAccuracy)
+	}
+	if s.losses[19] > s.losses[0]/2 {
+		t.Errorf("loss went from %v to %v", s.losses[0], s.losses[19])
+	}
+}
+
+func TestSameSeedSameBits(t *testing.T) {
+	a, b := newSetup(t, nil), newSetup(t, nil)
+	_, err := a.trainer(t).Run(t.Context())
+	check(t, err)
+	_, err = b.trainer(t).Run(t.Context())
+	check(t, err)
+	if !slices.Equal(a.losses, b.losses) {
+		t.Errorf("losses differ:\n%v\n%v", a.losses, b.losses)
+	}
+}
+
+// Two batches of one step have the gradient of their mean: a step over the
+// same images in one batch differs by rounding only.
+func TestAccumulate(t *testing.T) {
+	one := newSetup(t, func(c *train.Config) {
+		loader, err := datasets.NewLoader(c.Train.Set(), datasets.LoaderConfig{Batch: 60, Shuffle: true, Seed: 5})
+		check(t, err)
+		c.Train = loader
+	})
+	two := newSetup(t, func(c *train.Config) {
+		loader, err := datasets.NewLoader(c.Train.Set(), datasets.LoaderConfig{Batch: 30, Shuffle: true, Seed: 5})
+		check(t, err)
+		c.Train, c.Accumulate = loader, 2
+	})
+	_, err := one.trainer(t).Run(t.Context())
+	check(t, err)
+	_, err = two.trainer(t).Run(t.Context())
+	check(t, err)
+	if len(one.losses) != len(two.losses) {
+		t.Fatalf("%d and %d steps", len(one.losses), len(two.losses))
+	}
+	for i := range one.losses {
+		if d := one.losses[i] - two.losses[i]; d > 1e-4 || d < -1e-4 {
+			t.Errorf("step %d: loss %v in one batch, %v in two", i+1, one.losses[i], two.losses[i])
+		}
+	}
+}
+
+func TestStepsLimit(t *testing.T) {
+	s := newSetup(t, func(c *train.Config) { c.Steps = 13 })
+	result, err := s.trainer(t).Run(t.Context())
+	check(t, err)
+	if result.Steps != 13 || len(s.epochs) != 2 {
+		t.Errorf("%d steps and %d evaluations, want 13 and 2", result.Steps, len(s.epochs))
+	}
+}
+
+// Cancelling in the middle of a step ends the run after it; a checkpoint
+// written then and loaded into a new run gives the bits of an undisturbed one,
+// also with one layer on a cluster.
+func TestInterruptAndResume(t *testing.T) {
+	for _, placed := range []bool{false, true} {
+		whole := newPlacedSetup(t, placed)
+		_, err := whole.trainer(t).Run(t.Context())
+		check(t, err)
+
+		first := newPlacedSetup(t, placed)
+		ctx, cancel := context.WithCancel(t.Context())
+		first.config.Hooks = append(first.config.Hooks, train.Hooks{BeforeStep: func(_ context.Context, step int) error {
+			if step == 14 {
+				cancel()
+			}
+			return nil
+		}})
+		tr := first.trainer(t)
+		result, err := tr.Run(ctx)
+		check(t, err)
+		if !result.Interrupted || result.Steps != 14 {
+			t.Fatalf("interrupted %v after %d steps, want true after 14", result.Interrupted, result.Steps)
+		}
+		dir := t.TempDir()
+		_, err = tr.WriteCheckpoint(t.Context(), dir, train.Origin{Seed: 5, BatchSize: 32})
+		check(t, err)
+
+		second := newSetup(t, nil)
+		state, err := train.LoadNewest(dir, second.model, second.config.Optimizer)
+		check(t, err)
+		if state.Seed != 5 || state.BatchSize != 32 || state.Step != 14 || state.Batch != 4 {
+			t.Errorf("checkpoint says %+v", state)
+		}
+		if placed {
+			second.place(t, state.Momenta)
+		}
+		second.config.Start = state.Position
+		_, err = second.trainer(t).Run(t.Context())
+		check(t, err)
+		compare(t, placed, whole.losses, append(slices.Clone(first.losses), second.losses...))
+	}
+}
+
+// compare wants the same bits; where a layer is placed its weights went through
+// a decoding and an encoding, which round.
+func compare(t *testing.T, placed bool, want, got []float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%d losses, want %d", len(got), len(want))
+	}
+	for i := range want {
+		d := got[i]/want[i] - 1
+		if !placed && d != 0 || d > 1e-3 || d < -1e-3 {
+			t.Errorf("placed %v, step %d: loss %v, undisturbed %v", placed, i+1, got[i], want[i])
+		}
+	}
+}
+
+func newPlacedSetup(t *testing.T, placed bool) *setup {
+	s := newSetup(t, nil)
+	if placed {
+		s.place(t, nil)
+	}
+	return s
+}
+
+// place puts FC1 on an executor in this process, with a network made anew.
+func (s *setup) place(t *testing.T, momenta nn.Momenta) {
+	t.Helper()
+	local := shard.NewLocal(shard.LocalConfig{Survivors: shard.RandomSurvivors(9)})
+	s.model.FC1.Place(&nn.Resident{Executor: local, Code: coded.Spec{Name: "trigonometric", N: 6, K: 4}, Chunks: 2})
+	check(t, nn.Place(t.Context(), s.model, momenta))
+	var err error
+	s.network, err = nn.NewNetwork(s.model, []int{1, 8, 8}, nn.Config{Threads: 1})
+	check(t, err)
+	t.Cleanup(func() { check(t, s.network.Close()) })
+	s.config.Network = s.network
+}
+
+func TestHookErrorEndsTheRun(t *testing.T) {
+	stop := errors.New("enough")
+	s := newSetup(t, nil)
+	s.config.Hooks = append(s.config.Hooks, train.Hooks{OnStep: func(_ context.Context, i train.StepInfo) error {
+		if i.Step == 3 {
+			return stop
+		}
+		return nil
+	}})
+	if _, err := s.trainer(t).Run(t.Context()); !errors.Is(err, stop) || len(s.losses) != 3 {
+		t.Errorf("error %v after %d steps, want %v after 3", err, len(s.losses), stop)
+	}
+}
+
+func TestOptimizerThatIsNotLinearIsRefusedAtStart(t *testing.T) {
+	s := newPlacedSetup(t, true)
+	adam, err := optim.NewAdam(optim.AdamConfig{LR: optim.Constant(0.001)})
+	check(t, err)
+	s.config.Optimizer = adam
+	var refused *optim.NotLinearError
+	if _, err := train.New(s.config); !errors.As(err, &refused) || !strings.Contains(err.Error(), "fc1") {
+		t.Errorf("error %v, want one that names fc1", err)
+	}
+}
+
+func TestCheckpointsAreWholeAndFew(t *testing.T) {
+	dir := t.TempDir()
+	s := newSetup(t, nil)
+	var tr *train.Trainer
+	s.config.Hooks = append(s.config.Hooks, train.Hooks{OnStep: func(ctx context.Context, i train.StepInfo) error {
+		_, err := tr.WriteCheckpoint(ctx, dir, train.Origin{})
+		return err
+	}})
+	tr = s.trainer(t)
+	_, err := tr.Run(t.Context())
+	check(t, err)
+	entries, err := os.ReadDir(dir)
+	check(t, err)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if want := []string{"step-00000018", "step-00000019", "step-00000020"}; !slices.Equal(names, want) {
+		t.Errorf("folder holds %v, want %v", names, want)
+	}
+}
+
+func TestLoadNewestErrors(t *testing.T) {
+	s := newSetup(t, nil)
+	dir := t.TempDir()
+	if _, err := train.LoadNewest(dir, s.model, s.config.Optimizer); err == nil || !strings.Contains(err.Error(), "no checkpoint") {
+		t.Errorf("empty folder: error %v", err)
+	}
+	path, err := s.trainer(t).WriteCheckpoint(t.Context(), dir, train.Origin{})
+	check(t, err)
+	for name, text := range map[string]string{"state.json": `{"version":99}`, "model.safetensors": "abc"} {
+		file := filepath.Join(path, name)
+		old, err := os.ReadFile(file)
+		check(t, err)
+		check(t, os.WriteFile(file, []byte(text), 0o644))
+		if _, err := train.LoadNewest(dir, s.model, s.config.Optimizer); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("bad %s: error %v", name, err)
+		}
+		check(t, os.WriteFile(file, old, 0o644))
+	}
+	_, err = train.LoadNewest(dir, s.model, s.config.Optimizer)
+	check(t, err)
+}
+
+func TestNewRefuses(t *testing.T) {
+	for name, change := range map[string]func(*train.Config){
+		"no network": func(c *train.Config) { c.Network = nil },
+		"no epochs":  func(c *train.Config) { c.Epochs = 0 },
+		"steps":      func(c *train.Config) { c.Steps = -1 },
+	} {
+		s := newSetup(t, change)
+		if _, err := train.New(s.config); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// The clock is a parameter: a step that takes a second gives 32 images a second.
+func TestSpeedFromTheClock(t *testing.T) {
+	now := time.Unix(0, 0)
+	s := newSetup(t, func(c *train.Config) {
+		c.Steps = 9
+		c.Now = func() time.Time { now = now.Add(500 * time.Millisecond); return now }
+	})
+	result, err := s.trainer(t).Run(t.Context())
+	check(t, err)
+	if result.ImagesPerS != 64 {
+		t.Errorf("%v images/s, want 64", result.ImagesPerS)
+	}
+}
