@@ -164,7 +164,7 @@ func (p *pendingValue) release() {
 // chunk by chunk, into the operation's output. Its other inputs are there to
 // keep the operand of the round unchanged meanwhile.
 func (l *residentLayer) wait(product coded.Product) func(*runContext, []gorgonia.Value, []float32) (gorgonia.Value, error) {
-	d := &chunkDecoder{layer: l, product: product}
+	d := shard.NewProductDecoder(l.Layer, l.config, l.decoder, product)
 	return func(rc *runContext, in []gorgonia.Value, out []float32) (gorgonia.Value, error) {
 		p, ok := in[0].(*pendingValue)
 		if !ok || p.round == nil {
@@ -175,49 +175,6 @@ func (l *residentLayer) wait(product coded.Product) func(*runContext, []gorgonia
 		if err != nil {
 			return nil, err
 		}
-		return nil, d.decode(out, chunks)
+		return nil, d.Decode(out, chunks)
 	}
-}
-
-// chunkDecoder decodes the chunks of one product.
-type chunkDecoder struct {
-	layer     *residentLayer
-	product   coded.Product
-	partition coded.Partition // of the result's columns
-	have      []int
-	results   []coded.Tensor
-}
-
-// decode writes the result, [batch, partition.Total], to out.
-func (d *chunkDecoder) decode(out []float32, chunks [][]coded.Answer) error {
-	if len(chunks) != d.layer.Chunks {
-		return fmt.Errorf("answers to %d chunks, want %d", len(chunks), d.layer.Chunks)
-	}
-	d.partition = d.layer.config.Partition(d.product, d.layer.Code.K)
-	dst := coded.Tensor{Shape: []int{len(out) / d.partition.Total, d.partition.Total}, Data: out}
-	for c, answers := range chunks {
-		if err := d.chunk(dst, c, answers); err != nil {
-			return fmt.Errorf("chunk %d: %w", c, err)
-		}
-	}
-	return nil
-}
-
-func (d *chunkDecoder) chunk(dst coded.Tensor, c int, answers []coded.Answer) error {
-	lo, hi := shard.ChunkRange(d.partition.Size, d.layer.Chunks, c)
-	d.have, d.results = d.have[:0], d.results[:0]
-	for i, a := range answers {
-		if s := a.Result.Shape; len(s) != 2 || s[0] != dst.Shape[0] || s[1] != hi-lo || len(a.Result.Data) != s[0]*s[1] {
-			return fmt.Errorf("answer of slot %d has shape %v and %d values, want [%d %d]", a.Slot, s, len(a.Result.Data), dst.Shape[0], hi-lo)
-		}
-		if i > 0 && a.Slot <= d.have[i-1] {
-			return fmt.Errorf("answer of slot %d after that of slot %d", a.Slot, d.have[i-1])
-		}
-		d.have, d.results = append(d.have, a.Slot), append(d.results, a.Result)
-	}
-	w, err := d.layer.decoder.Weights(d.have)
-	if err != nil {
-		return err
-	}
-	return coded.DecodeColumns(dst, w.D, d.results, d.partition, lo)
 }
