@@ -18,6 +18,9 @@ type console struct {
 	total int                      // steps of the run
 }
 
+// plainEvery is how many steps pass between two lines where there is no bar.
+const plainEvery = 100
+
 // newConsole returns a console for a run of total steps.
 func newConsole(w io.Writer, terminal bool, total int) *console {
 	c := &console{w: w, total: total}
@@ -80,6 +83,9 @@ func (c *console) start(e startEvent) error {
 
 func (c *console) step(e stepEvent) error {
 	if c.bar == nil {
+		if e.Step%plainEvery != 0 {
+			return nil
+		}
 		return c.line("step %d/%d: loss %.4f, %.1f ms%s", e.Step, c.total, e.Loss, e.StepMS, answered(e))
 	}
 	c.bar.Describe(fmt.Sprintf("loss %.4f%s", e.Loss, answered(e)))

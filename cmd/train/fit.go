@@ -96,7 +96,7 @@ func (r *run) beforeStep(ctx context.Context, step int) error {
 func (r *run) onStep(ctx context.Context, s train.StepInfo) error {
 	e := stepEvent{Event: "step", Step: s.Step, Loss: s.Loss, StepMS: float64(s.Time) / float64(time.Millisecond), Answered: []int{}}
 	if r.cluster != nil {
-		e.Answered, e.Needed = r.cluster.answered()
+		e.Answered, e.Needed = append(e.Answered, r.cluster.answered()...), r.K
 	}
 	if err := r.events.emit(e); err != nil {
 		return err

@@ -39,7 +39,7 @@ func (l *localWorkers) start(w int) error {
 	if err != nil {
 		return fmt.Errorf("worker-%d: find this program: %w", w, err)
 	}
-	args := []string{"worker", "--name", "worker-" + strconv.Itoa(w), "--join", l.join,
+	args := []string{"worker", "--name", workerName(w), "--join", l.join,
 		"--bind", "127.0.0.1:0", "--key", l.keyFile, "--until-stdin-closes", "--seed", strconv.FormatUint(l.seed+uint64(w), 10)}
 	if l.pace > 0 {
 		args = append(args, "--pace", strconv.FormatFloat(l.pace, 'g', -1, 64))
@@ -50,7 +50,7 @@ func (l *localWorkers) start(w int) error {
 	p := &workerProc{cmd: exec.Command(exe, args...), ended: make(chan struct{})}
 	p.cmd.Args[0] = os.Args[0]
 	detach(p.cmd)
-	if p.log, err = os.OpenFile(filepath.Join(l.logDir, fmt.Sprintf("worker-%d.log", w)), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
+	if p.log, err = os.OpenFile(filepath.Join(l.logDir, workerName(w)+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
 		return fmt.Errorf("worker-%d: log: %w", w, err)
 	}
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log

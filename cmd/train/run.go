@@ -14,6 +14,7 @@ import (
 
 	"github.com/coda-ml/coda/coded"
 	"github.com/coda-ml/coda/datasets"
+	"github.com/coda-ml/coda/dist"
 	"github.com/coda-ml/coda/dist/plan"
 	"github.com/coda-ml/coda/models"
 	"github.com/coda-ml/coda/nn"
@@ -73,11 +74,7 @@ func (r *run) do(ctx context.Context, t terminal) error {
 		return err
 	}
 	if r.N == 0 && r.Placement != plan.Local {
-		// The size of the code is the number of workers that are there.
-		if err := r.joinCluster(ctx); err != nil {
-			return err
-		}
-		if err := r.setN(r.cluster.members.count()); err != nil {
+		if err := r.countWorkers(ctx); err != nil {
 			return err
 		}
 	}
@@ -97,11 +94,55 @@ func (r *run) do(ctx context.Context, t terminal) error {
 		return err
 	}
 	if placed {
-		if err := r.cluster.start(ctx, r); err != nil {
+		if err := r.startCluster(ctx); err != nil {
 			return err
 		}
 	}
 	return r.fit(ctx)
+}
+
+// joinCluster starts the gossip of this process.
+func (r *run) joinCluster(ctx context.Context) error {
+	faults, err := parseFaults(r.Inject, r.Workers)
+	if err != nil {
+		return usageError{err}
+	}
+	r.cluster, err = joinCluster(ctx, clusterOptions{
+		bind: r.Bind, advertise: r.Advertise, join: r.Join, keyFile: r.Key,
+		workers: r.Workers, pace: r.Pace, seed: r.Seed, faults: faults, record: r.Record, replay: r.Replay,
+	})
+	return err
+}
+
+// countWorkers makes the number of workers that have joined the size of the code.
+func (r *run) countWorkers(ctx context.Context) error {
+	if err := r.joinCluster(ctx); err != nil {
+		return err
+	}
+	n, err := r.cluster.awaitMembers(ctx, r.MinWork)
+	if err != nil {
+		return err
+	}
+	r.N = n
+	var problem error
+	r.setK(func(format string, args ...any) { problem = usageError{fmt.Errorf(format, args...)} })
+	return problem
+}
+
+// startCluster starts the workers and gives the placed layers their executor.
+func (r *run) startCluster(ctx context.Context) error {
+	r.cluster.emit = r.events.emit
+	r.cluster.config = dist.CoordinatorConfig{Slots: r.N, Wait: r.Wait}
+	if r.Survivors == "random" {
+		r.cluster.config.Select = dist.RandomSurvivors(r.Seed)
+	}
+	if err := r.cluster.start(ctx, r.folder.join("logs"), r.MinWork); err != nil {
+		return fmt.Errorf("--min-workers %d: %w", r.MinWork, err)
+	}
+	for _, p := range r.residents {
+		p.Executor = r.cluster.coordinator
+	}
+	return nil
 }
 
 // loadData finds the data and checks the batch size against it.
@@ -176,7 +217,7 @@ func schedule(name string, lr float64, steps int) (optim.Schedule, error) {
 	case "constant":
 		return optim.Constant(lr), nil
 	case "step":
-		return optim.Step(lr, 0.1, max(1, (steps+2)/3))
+		return optim.Step(lr, max(1, (steps+2)/3), 0.1)
 	case "cosine":
 		return optim.Cosine(lr, 0, steps)
 	}
@@ -301,9 +342,7 @@ func (r *run) checkOptimizer() error {
 // close ends what the run has started, in the reverse order.
 func (r *run) close() error {
 	var problems []error
-	if r.cluster != nil {
-		problems = append(problems, r.cluster.close())
-	}
+	problems = append(problems, r.cluster.close())
 	if r.network != nil {
 		problems = append(problems, r.network.Close())
 	}

@@ -90,10 +90,12 @@ func (w *workerCmd) serve(ctx context.Context, t terminal, key dist.Key, slow *s
 		defer cancel()
 		err = errors.Join(err, members.Leave(leave))
 	}()
-	config := dist.WorkerConfig{Name: w.Name, Handlers: shard.Factories(), Key: key, Pace: w.Pace, Log: log}
+	config := dist.WorkerConfig{
+		Name: w.Name, Addr: members.Self().Addr, Handlers: shard.Factories(), Dial: dist.Wire{Key: key}.Dial, Pace: w.Pace, Log: log,
+	}
 	if slow != nil {
 		rng := rand.New(rand.NewPCG(w.Seed, 0x736c6f77))
-		config.Slow = func() float64 { return slow.draw(rng) }
+		config.Slow = func(dist.TaskInfo) float64 { return slow.draw(rng) }
 	}
 	worker, err := dist.NewWorker(config)
 	if err != nil {

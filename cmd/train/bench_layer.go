@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/coda-ml/coda/coded"
+	"github.com/coda-ml/coda/dist"
+	"github.com/coda-ml/coda/nn/shard"
+)
+
+// layerRow is the cost of one step of a resident Linear: forward, backward and
+// update. Times are medians over the steps.
+type layerRow struct {
+	System       string  `json:"system"`
+	Bench        string  `json:"bench"`
+	In           int     `json:"in"`
+	Out          int     `json:"out"`
+	Batch        int     `json:"batch"`
+	N            int     `json:"n"`
+	K            int     `json:"k"`
+	Pace         float64 `json:"pace_gflops"`
+	StepMS       float64 `json:"step_ms"`
+	ComputeMS    float64 `json:"compute_ms"` // flops of the busiest worker over its pace
+	EncodeMS     float64 `json:"encode_ms"`  // at the coordinator; operands of a resident layer travel as they are
+	DecodeMS     float64 `json:"decode_ms"`
+	TransportMS  float64 `json:"transport_ms"` // the rest: sending, receiving, waiting
+	BytesPerStep int64   `json:"bytes_per_step"`
+	MinimumBytes int64   `json:"minimum_bytes"` // n(|X|+|dY|) + |Y| + |dX|
+	Overhead     float64 `json:"overhead"`      // (step - compute) / compute
+}
+
+// layerBench is a resident Linear on a cluster, used without a network.
+type layerBench struct {
+	b                 *benchCmd
+	cluster           *cluster
+	config            shard.LinearConfig
+	layer             coded.Layer
+	forward, backward *shard.ProductDecoder
+	x, dy, y, dx      []float32
+	rounds            []dist.RoundStats // of the step under way
+	decode            time.Duration
+	step              int
+}
+
+func benchLayer(ctx context.Context, b *benchCmd, out rows) (err error) {
+	l := &layerBench{b: b, config: shard.LinearConfig{In: b.In, Out: b.Outputs, Backward: true}}
+	logs, err := os.MkdirTemp("", "coda-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.cluster.close(), os.RemoveAll(logs)) }()
+	l.cluster, err = joinCluster(ctx, clusterOptions{bind: "127.0.0.1:0", workers: b.Workers, pace: b.Pace, seed: 1})
+	if err != nil {
+		return err
+	}
+	l.cluster.config = dist.CoordinatorConfig{Slots: b.Workers}
+	l.cluster.observe = func(s dist.RoundStats) { l.rounds = append(l.rounds, s) }
+	if err := l.cluster.start(ctx, logs, b.Workers); err != nil {
+		return err
+	}
+	if err := l.place(ctx); err != nil {
+		return err
+	}
+	row, err := l.measure(ctx)
+	if err != nil {
+		return err
+	}
+	return out(row)
+}
+
+// place puts a layer of random weights on the workers.
+func (l *layerBench) place(ctx context.Context) error {
+	in, outputs, batch := l.b.In, l.b.Outputs, l.b.Batch
+	raw, err := l.config.Marshal()
+	if err != nil {
+		return err
+	}
+	l.layer = coded.Layer{
+		Name: "bench", Kind: shard.KindLinear, Config: raw,
+		Code: coded.Spec{Name: "trigonometric", N: l.b.Workers, K: l.b.K},
+	}
+	l.layer.Chunks = min(chunksPerRound, l.config.MaxChunks(l.b.K))
+	code, err := coded.New(l.layer.Code)
+	if err != nil {
+		return err
+	}
+	decoder := coded.NewDecoder(code, coded.DecoderConfig{})
+	l.forward = shard.NewProductDecoder(l.layer, l.config, decoder, coded.Forward)
+	l.backward = shard.NewProductDecoder(l.layer, l.config, decoder, coded.Backward)
+	rng := rand.New(rand.NewPCG(1, 3))
+	weight := randomSlice(rng, outputs*in)
+	l.x, l.dy = randomSlice(rng, batch*in), randomSlice(rng, batch*outputs)
+	l.y, l.dx = make([]float32, batch*outputs), make([]float32, batch*in)
+	return l.cluster.coordinator.Place(ctx, l.layer, func(slot int) ([]coded.Tensor, error) {
+		return shard.EncodeLinear(weight, nil, l.config, code, slot)
+	})
+}
+
+// measure makes steps for the benchmark's time, at least five.
+func (l *layerBench) measure(ctx context.Context) (layerRow, error) {
+	batch := int64(l.b.Batch)
+	x, y := 4*batch*int64(l.b.In), 4*batch*int64(l.b.Outputs)
+	row := layerRow{
+		System: "coda", Bench: "layer", In: l.b.In, Out: l.b.Outputs, Batch: l.b.Batch, N: l.b.Workers, K: l.b.K, Pace: l.b.Pace,
+		MinimumBytes: int64(l.b.Workers)*(x+y) + y + x,
+	}
+	const warmUp = 3
+	var steps, computes, decodes []float64
+	var before dist.Stats
+	end := l.b.now().Add(time.Duration(l.b.Seconds * float64(time.Second)))
+	for i := 0; i < warmUp+5 || l.b.now().Before(end); i++ {
+		if err := context.Cause(ctx); err != nil {
+			return row, err
+		}
+		if i == warmUp {
+			before = l.cluster.coordinator.Stats()
+			steps, computes, decodes = steps[:0], computes[:0], decodes[:0]
+		}
+		began := l.b.now()
+		if err := l.makeStep(ctx); err != nil {
+			return row, fmt.Errorf("step %d: %w", l.step, err)
+		}
+		steps = append(steps, milliseconds(l.b.now().Sub(began)))
+		computes = append(computes, l.computeMS())
+		decodes = append(decodes, milliseconds(l.decode))
+	}
+	bytes := l.cluster.coordinator.Stats()
+	row.BytesPerStep = (bytes.BytesIn + bytes.BytesOut - before.BytesIn - before.BytesOut) / int64(len(steps))
+	row.StepMS, row.ComputeMS, row.DecodeMS = median(steps), median(computes), median(decodes)
+	row.TransportMS = row.StepMS - row.ComputeMS - row.DecodeMS
+	row.Overhead = (row.StepMS - row.ComputeMS) / row.ComputeMS
+	return row, nil
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// makeStep makes one step: forward, backward, update.
+func (l *layerBench) makeStep(ctx context.Context) error {
+	l.step++
+	l.rounds, l.decode = l.rounds[:0], 0
+	batch := l.b.Batch
+	err := l.round(ctx, coded.Forward, coded.Tensor{Shape: []int{batch, l.b.In}, Data: l.x}, l.forward, l.y)
+	if err != nil {
+		return err
+	}
+	err = l.round(ctx, coded.Backward, coded.Tensor{Shape: []int{batch, l.b.Outputs}, Data: l.dy}, l.backward, l.dx)
+	if err != nil {
+		return err
+	}
+	// The rate is so small that the same operands can be used for ever.
+	return l.cluster.coordinator.Update(ctx, coded.Update{Step: l.step, LR: 1e-9, Momentum: 0.9, Scale: 1})
+}
+
+func (l *layerBench) round(ctx context.Context, p coded.Product, operand coded.Tensor, d *shard.ProductDecoder, dst []float32) error {
+	pending, err := l.cluster.coordinator.Start(ctx, coded.Round{Layer: l.layer.Name, Product: p, Step: l.step, Operand: operand, Keep: true})
+	if err != nil {
+		return err
+	}
+	defer pending.Release()
+	answers, err := pending.Wait(ctx)
+	if err != nil {
+		return err
+	}
+	began := l.b.now()
+	err = d.Decode(dst, answers)
+	l.decode += l.b.now().Sub(began)
+	return err
+}
+
+// computeMS is the time that the busiest worker's flops of the step take at its
+// pace: its chunks of both products, and the update of its shard. Without a
+// pace it is the time that the workers measured for their chunks.
+func (l *layerBench) computeMS() float64 {
+	block := (l.b.Outputs + l.b.K - 1) / l.b.K
+	blockR := (l.b.In + l.b.K - 1) / l.b.K
+	batch := float64(l.b.Batch)
+	forward, backward := 2*batch*float64(l.b.In*block), 2*batch*float64(l.b.Outputs*blockR)
+	flops := make([]float64, l.b.Workers)
+	var measured time.Duration
+	for _, r := range l.rounds {
+		product := forward
+		if r.Product == coded.Backward {
+			product = backward
+		}
+		measured += r.Compute
+		for _, set := range r.Sets {
+			for _, slot := range set {
+				flops[slot] += product / float64(l.layer.Chunks)
+			}
+		}
+	}
+	if l.b.Pace == 0 {
+		return milliseconds(measured)
+	}
+	return (slices.Max(flops) + forward + backward) / (l.b.Pace * 1e6)
+}
