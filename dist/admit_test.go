@@ -1,7 +1,10 @@
 package dist
 
 import (
+	"context"
 	"net"
+	"slices"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,5 +81,36 @@ func TestAdmissionStops(t *testing.T) {
 		if late := newFakeConn(); a.enter(late) != nil || !late.isClosed() {
 			t.Error("somebody entered after the end")
 		}
+	})
+}
+
+// failingListener gives what it is told, and then that it is closed.
+type failingListener struct {
+	net.Listener
+	results []error // nil: a connection
+}
+
+func (l *failingListener) Accept() (net.Conn, error) {
+	if len(l.results) == 0 {
+		return nil, net.ErrClosed
+	}
+	err := l.results[0]
+	l.results = l.results[1:]
+	return newFakeConn(), err
+}
+
+// Running out of file descriptors is not the end of a server.
+func TestAcceptAllOutlastsErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var times []time.Duration
+		l := &failingListener{results: []error{syscall.EMFILE, syscall.EMFILE, syscall.ECONNABORTED, nil, syscall.EMFILE, nil}}
+		acceptAll(t.Context(), l, func(net.Conn) { times = append(times, time.Since(start)) })
+		if want := []time.Duration{35 * time.Millisecond, 40 * time.Millisecond}; !slices.Equal(times, want) {
+			t.Errorf("connections after %v, expected %v", times, want)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		acceptAll(ctx, &failingListener{results: slices.Repeat([]error{syscall.EMFILE}, 100)}, nil)
 	})
 }

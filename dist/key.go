@@ -172,11 +172,10 @@ func (Key) Format(f fmt.State, _ rune) { io.WriteString(f, redactedKey) }
 func (Key) LogValue() slog.Value { return slog.StringValue(redactedKey) }
 
 // derive gives an independent key for one purpose (HKDF-SHA256, RFC 5869).
-func (k Key) derive(purpose string) []byte {
+func (k Key) derive(purpose string) ([]byte, error) {
 	sub, err := hkdf.Key(sha256.New, k[:], nil, purpose, len(k))
 	if err != nil {
-		// Only a wrong length or a hash that FIPS mode forbids can fail.
-		panic(fmt.Sprintf("dist: derive key: %v", err))
+		return nil, fmt.Errorf("derive the %s key: %w", purpose, err)
 	}
-	return sub
+	return sub, nil
 }

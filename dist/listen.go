@@ -32,6 +32,10 @@ const (
 	handshakeGrace       = 500 * time.Millisecond
 )
 
+// keepAlive finds out within half a minute that the machine at the other end
+// of a quiet connection is gone, so that no Recv waits for it.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 4}
+
 func (w Wire) withDefaults() Wire {
 	if w.HandshakeTimeout <= 0 {
 		w.HandshakeTimeout = defaultHandshake
@@ -60,7 +64,7 @@ func (w Wire) Dial(ctx context.Context, addr string) (*Conn, error) {
 	w = w.withDefaults()
 	ctx, cancel := context.WithTimeoutCause(ctx, w.HandshakeTimeout, errHandshakeTimeout)
 	defer cancel()
-	var d net.Dialer
+	d := net.Dialer{KeepAliveConfig: keepAlive}
 	c, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", addr, err)
@@ -94,7 +98,7 @@ func (w Wire) Listen(ctx context.Context, addr string) (*Listener, error) {
 	if _, err := serverCert(); err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", addr, err)
 	}
-	var lc net.ListenConfig
+	lc := net.ListenConfig{KeepAliveConfig: keepAlive}
 	ln, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", addr, err)

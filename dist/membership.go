@@ -170,7 +170,9 @@ func newMembership(ctx context.Context, config MembershipConfig, transport gossi
 	gossip.Delegate, gossip.Events, gossip.Alive = m.meta, m.roster, m.roster
 	gossip.Logger = gossipLogger(m.log)
 	if !config.Key.IsZero() {
-		gossip.SecretKey = config.Key.derive("coda 1 gossip")
+		if gossip.SecretKey, err = config.Key.derive("coda 1 gossip"); err != nil {
+			return nil, err
+		}
 	}
 	if m.list, err = memberlist.Create(gossip); err != nil {
 		return nil, err

@@ -129,10 +129,17 @@ func TestSeedThatComesLater(t *testing.T) {
 	}
 	w2 := joinTest(t, MembershipConfig{Name: "w2", Key: key, Seeds: []string{addr, w1.Self().GossipAddr}})
 	await(t, w1, "w1", "w2")
+	// A name stands for all its addresses, whether they answer or not.
+	_, port, err := net.SplitHostPort(w1.Self().GossipAddr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w3 := joinTest(t, MembershipConfig{Name: "w3", Key: key, Seeds: []string{"localhost:" + port}, RequireSeed: true})
+	await(t, w3, "w1", "w2", "w3")
 	// Both list the other, and the seed comes too.
 	c := joinTest(t, MembershipConfig{Name: "c", Role: RoleCoordinator, Bind: addr, Key: key, Seeds: []string{w1.Self().GossipAddr}})
-	for _, m := range []*Membership{c, w1, w2} {
-		await(t, m, "c", "w1", "w2")
+	for _, m := range []*Membership{c, w1, w2, w3} {
+		await(t, m, "c", "w1", "w2", "w3")
 	}
 }
 

@@ -149,7 +149,10 @@ func proveKey(t *tls.Conn, state tls.ConnectionState, key Key, role byte) error 
 	if err != nil {
 		return fmt.Errorf("key proof: %w", err)
 	}
-	secret := key.derive("coda 1 data plane proof")
+	secret, err := key.derive("coda 1 data plane proof")
+	if err != nil {
+		return fmt.Errorf("key proof: %w", err)
+	}
 	proof := func(role byte) []byte {
 		mac := hmac.New(sha256.New, secret)
 		mac.Write([]byte{role})
