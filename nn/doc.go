@@ -43,7 +43,7 @@
 //   - No two nodes are merged: gorgonia tells nodes apart by a 32-bit hash,
 //     which here holds a sequence number and is checked after building.
 //   - A gradient that leads to no trainable parameter is not computed: not that
-//     of the first layer's input, nor anything before a Frozen parameter.
+//     of the first layer's input, nor that of a Frozen parameter.
 //
 // Sequential and Chain fuse a ReLU into its neighbours. A module of one's own
 // may use gorgonia's operations as well, off the hot path and with care: some

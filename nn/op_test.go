@@ -15,8 +15,8 @@ import (
 	"github.com/coda-ml/coda/internal/kernel"
 )
 
-// through adds an identity with a run function in front, in forward graphs
-// only of the layer's own; it is how the tests make operations fail.
+// through multiplies x by a number, and then calls run: it is how the tests
+// make an operation fail.
 type through struct {
 	Weight *Param
 	run    func(rc *runContext) error
