@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -168,6 +169,31 @@ func TestRunAllocatesNothing(t *testing.T) {
 	p.Run(8, f)
 	if got := testing.AllocsPerRun(200, func() { p.Run(8, f) }); got > 0 {
 		t.Errorf("Run allocates %v times", got)
+	}
+}
+
+// TestIdlePoolSleeps: goroutines that find nothing to do stop spinning, and get
+// up again.
+func TestIdlePoolSleeps(t *testing.T) {
+	const threads = 3
+	p := newTestPool(t, threads)
+	for range 3 {
+		p.Run(threads, func(int) {})
+		deadline := time.Now().Add(10 * time.Second)
+		for asleep := 0; asleep < threads-1; runtime.Gosched() {
+			p.mu.Lock()
+			asleep = p.asleep
+			p.mu.Unlock()
+			if time.Now().After(deadline) {
+				t.Fatalf("%d of %d goroutines asleep after 10 s without work", asleep, threads-1)
+			}
+		}
+		var meet sync.WaitGroup
+		meet.Add(threads)
+		p.Run(threads, func(int) {
+			meet.Done()
+			meet.Wait()
+		})
 	}
 }
 
