@@ -19,6 +19,7 @@
 //
 //   - Key is the secret of a cluster. Sub-keys for gossip and data plane are
 //     derived from it by HKDF (RFC 5869).
+//
 //   - Wire, Listener and Conn carry Messages over TCP with TLS 1.3. The
 //     certificates are made in memory and nobody checks them; instead each side
 //     sends, before anything else,
@@ -27,12 +28,15 @@
 //
 //     where the exporter (RFC 8446, section 7.5) belongs to this handshake
 //     alone: a proof can neither be replayed, nor relayed, nor reflected.
+//
 //   - A frame is a length, a msgpack header, raw little-endian tensors and a
 //     CRC-32C. Every size is bounded before memory is taken for it.
+//
 //   - Membership is memberlist (the SWIM protocol: Das, Gupta, Motivala, DSN
 //     2002), wrapped: immutable snapshots, a fresh identity per process, and a
 //     loop that looks for seeds and lost members for ever, so that partitions of
 //     any length heal.
+//
 //   - Worker and Coordinator hand out the chunks of a round, end it when the
 //     decoder has enough, keep shards up to date and repair those that are lost.
 //
