@@ -107,7 +107,7 @@ func ConvForward(p *Pool, g Conv, x, w, bias, y []float32, relu bool, ws *Worksp
 	ws = ws.orNew()
 	c := &ws.correlation
 	c.plan(ws, g, false, p.Threads())
-	c.src, c.weights, c.dst = x[:g.InLen()], w[:g.WeightLen()], y[:g.OutLen()]
+	c.src, c.weights, c.dst = atLeast("the input", x, g.InLen()), atLeast("the weights", w, g.WeightLen()), atLeast("the output", y, g.OutLen())
 	c.setEpilogue(bias, relu)
 	c.run(p)
 }
@@ -118,7 +118,8 @@ func ConvBackwardInput(p *Pool, g Conv, dy, w, dx []float32, ws *Workspace) {
 	ws = ws.orNew()
 	c := &ws.correlation
 	c.plan(ws, g, true, p.Threads())
-	c.src, c.weights, c.dst = dy[:g.OutLen()], w[:g.WeightLen()], dx[:g.InLen()]
+	c.src, c.weights, c.dst = atLeast("dy", dy, g.OutLen()), atLeast("the weights", w, g.WeightLen()), atLeast("dx", dx, g.InLen())
+	c.bias = nil
 	c.run(p)
 }
 
@@ -134,9 +135,9 @@ func ConvBackwardParams(p *Pool, g Conv, x, dy, dw, db []float32, ws *Workspace)
 	ws = ws.orNew()
 	d := &ws.weights
 	d.plan(ws, g, p.Threads())
-	d.x, d.dy, d.dw, d.db = x[:g.InLen()], dy[:g.OutLen()], dw[:g.WeightLen()], nil
+	d.x, d.dy, d.dw, d.db = atLeast("the input", x, g.InLen()), atLeast("dy", dy, g.OutLen()), atLeast("dw", dw, g.WeightLen()), nil
 	if db != nil {
-		d.db = db[:g.CO]
+		d.db = atLeast("db", db, g.CO)
 	}
 	d.run(p)
 }
@@ -144,6 +145,7 @@ func ConvBackwardParams(p *Pool, g Conv, x, dy, dw, db []float32, ws *Workspace)
 // ConvBackwardBias computes db, the gradient of the bias: dy summed over
 // images and pixels. ConvBackwardParams does it at less cost.
 func ConvBackwardBias(p *Pool, g Conv, dy, db []float32) {
+	dy, db = atLeast("dy", dy, g.OutLen()), atLeast("db", db, g.CO)
 	plane := g.OutH() * g.OutW()
 	p.Run(g.CO, func(o int) {
 		s := 0.0
@@ -152,4 +154,12 @@ func ConvBackwardBias(p *Pool, g Conv, dy, db []float32) {
 		}
 		db[o] = float32(s)
 	})
+}
+
+// atLeast returns the first n entries of x, which must have them.
+func atLeast[T any](name string, x []T, n int) []T {
+	if len(x) < n {
+		panic(fmt.Sprintf("kernel: %s has %d entries, want at least %d", name, len(x), n))
+	}
+	return x[:n]
 }

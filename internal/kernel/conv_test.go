@@ -26,6 +26,45 @@ type convData struct {
 	x, w, bias, dy            []float32
 	y, dx, dw, db             []float64
 	gotY, gotDX, gotDW, gotDB []float32
+	guarded                   []float32 // the memory of the results and around them
+}
+
+// guard is how many entries around each result must stay NaN.
+const guard = 40
+
+// results makes the result slices anew, full of NaN, so that an entry that is
+// not written is found, as one written outside.
+func (d *convData) results() {
+	sizes := []int{d.OutLen(), d.InLen(), d.WeightLen(), d.CO}
+	total := guard
+	for _, n := range sizes {
+		total += n + guard
+	}
+	if d.guarded == nil {
+		d.guarded = make([]float32, total)
+	}
+	for i := range d.guarded {
+		d.guarded[i] = float32(math.NaN())
+	}
+	at := guard
+	for i, x := range []*[]float32{&d.gotY, &d.gotDX, &d.gotDW, &d.gotDB} {
+		*x = d.guarded[at : at+sizes[i]]
+		at += sizes[i] + guard
+	}
+}
+
+// checkGuards fails if something was written around the results.
+func (d *convData) checkGuards(t failer) {
+	t.Helper()
+	written := 0
+	for _, v := range d.guarded {
+		if v == v {
+			written++
+		}
+	}
+	if want := d.OutLen() + d.InLen() + d.WeightLen() + d.CO; written != want {
+		t.Fatalf("%d entries written, want the %d of the results and none around", written, want)
+	}
 }
 
 func randomFloats(r *rand.Rand, n int) []float32 {
@@ -41,10 +80,9 @@ func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 // randomConvData fills the operands at random and computes no results.
 func randomConvData(g Conv, seed uint64) *convData {
 	r := newRand(seed)
-	return &convData{
-		Conv: g, x: randomFloats(r, g.InLen()), w: randomFloats(r, g.WeightLen()), bias: randomFloats(r, g.CO), dy: randomFloats(r, g.OutLen()),
-		gotY: make([]float32, g.OutLen()), gotDX: make([]float32, g.InLen()), gotDW: make([]float32, g.WeightLen()), gotDB: make([]float32, g.CO),
-	}
+	d := &convData{Conv: g, x: randomFloats(r, g.InLen()), w: randomFloats(r, g.WeightLen()), bias: randomFloats(r, g.CO), dy: randomFloats(r, g.OutLen())}
+	d.results()
+	return d
 }
 
 // newConvData fills the operands at random and computes the results directly
@@ -105,14 +143,9 @@ func (g Conv) eachProduct(f func(in, weight, out int)) {
 	}
 }
 
-// compute runs the kernels. The results start as NaN, so that an entry that is
-// not written is found.
+// compute runs the kernels.
 func (d *convData) compute(p *Pool, ws *Workspace) {
-	for _, x := range [][]float32{d.gotY, d.gotDX, d.gotDW, d.gotDB} {
-		for i := range x {
-			x[i] = float32(math.NaN())
-		}
-	}
+	d.results()
 	ConvForward(p, d.Conv, d.x, d.w, d.bias, d.gotY, false, ws)
 	ConvBackwardInput(p, d.Conv, d.dy, d.w, d.gotDX, ws)
 	ConvBackwardParams(p, d.Conv, d.x, d.dy, d.gotDW, d.gotDB, ws)
@@ -122,6 +155,7 @@ const convTolerance = 1e-5
 
 func (d *convData) check(t failer, tol float64) {
 	t.Helper()
+	d.checkGuards(t)
 	checkNear(t, "output", d.gotY, d.y, tol)
 	checkNear(t, "gradient of the input", d.gotDX, d.dx, tol)
 	checkNear(t, "gradient of the weights", d.gotDW, d.dw, tol)
@@ -138,14 +172,14 @@ func square(n, ci, hw, co, k, stride, pad, dil, groups int) Conv {
 
 // convShapes are the shapes of real networks, small, and the corners.
 var convShapes = map[string]Conv{
-	"first layer of MNIST":            square(3, 1, 28, 32, 3, 1, 1, 1, 1),
-	"second layer":                    square(2, 32, 14, 64, 3, 1, 1, 1, 1),
-	"third layer":                     square(5, 64, 7, 128, 3, 1, 1, 1, 1),
+	"first layer of MNIST":            square(2, 1, 28, 32, 3, 1, 1, 1, 1),
+	"second layer":                    square(1, 32, 14, 64, 3, 1, 1, 1, 1),
+	"third layer":                     square(3, 64, 7, 70, 3, 1, 1, 1, 1),
 	"residual":                        square(3, 16, 8, 16, 3, 1, 1, 1, 1),
 	"residual, halved":                square(3, 16, 8, 32, 3, 2, 1, 1, 1),
 	"pointwise":                       square(2, 20, 9, 24, 1, 1, 0, 1, 1),
 	"pointwise, halved":               square(2, 20, 9, 24, 1, 2, 0, 1, 1),
-	"stem":                            square(1, 3, 30, 40, 7, 2, 3, 1, 1),
+	"stem":                            square(1, 3, 20, 40, 7, 2, 3, 1, 1),
 	"depthwise":                       square(2, 6, 9, 6, 3, 1, 1, 1, 6),
 	"groups":                          square(5, 6, 5, 70, 3, 1, 1, 1, 2),
 	"groups in place":                 square(9, 6, 4, 4, 2, 1, 0, 1, 2),
@@ -163,14 +197,17 @@ var convShapes = map[string]Conv{
 }
 
 func TestConvShapes(t *testing.T) {
+	data := map[string]*convData{}
+	for name, g := range convShapes {
+		if err := g.Validate(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		data[name] = newConvData(g, 1)
+	}
 	onEachISA(t, func(t *testing.T) {
 		var ws Workspace // shared: a shape must not depend on what came before
-		for name, g := range convShapes {
+		for name, d := range data {
 			t.Run(name, func(t *testing.T) {
-				if err := g.Validate(); err != nil {
-					t.Fatal(err)
-				}
-				d := newConvData(g, 1)
 				d.compute(nil, &ws)
 				d.check(t, convTolerance)
 			})
@@ -186,8 +223,8 @@ func TestConvRandomGeometry(t *testing.T) {
 			draw := func(name string, lo, hi int) int { return rapid.IntRange(lo, hi).Draw(rt, name) }
 			groups := draw("groups", 1, 2)
 			g := Conv{
-				N: draw("n", 1, 10), CI: groups * draw("ci", 1, 6), H: draw("h", 1, 9), W: draw("w", 1, 20),
-				CO: groups * draw("co", 1, 40), KH: draw("kh", 1, 4), KW: draw("kw", 1, 8),
+				N: draw("n", 1, 5), CI: groups * draw("ci", 1, 5), H: draw("h", 1, 6), W: draw("w", 1, 17),
+				CO: groups * draw("co", 1, 35), KH: draw("kh", 1, 4), KW: draw("kw", 1, 8),
 				StrideH: draw("sh", 1, 3), StrideW: draw("sw", 1, 3), PadH: draw("ph", 0, 3), PadW: draw("pw", 0, 3),
 				DilH: draw("dh", 1, 2), DilW: draw("dw", 1, 3), Groups: groups,
 			}
@@ -268,9 +305,9 @@ func TestConvSameBits(t *testing.T) {
 	onEachISA(t, func(t *testing.T) {
 		for name, g := range convShapes {
 			t.Run(name, func(t *testing.T) {
-				want := newConvData(g, 4)
+				want := randomConvData(g, 4)
 				want.compute(nil, nil)
-				got := newConvData(g, 4)
+				got := randomConvData(g, 4)
 				for threads := 1; threads <= 3; threads++ {
 					p := NewPool(threads)
 					defer p.Close()
@@ -297,7 +334,7 @@ func TestConvSameBitsOnEachISA(t *testing.T) {
 		var first *convData
 		for _, isa := range convISAs[1:] {
 			activeConv = isa
-			d := newConvData(g, 9)
+			d := randomConvData(g, 9)
 			d.compute(nil, nil)
 			if first == nil {
 				first = d
@@ -371,10 +408,42 @@ func TestConvSteadyStateAllocatesNothing(t *testing.T) {
 	defer p.Close()
 	var ws Workspace
 	for name, g := range convShapes {
-		d := newConvData(g, 8)
+		d := randomConvData(g, 8)
 		d.compute(p, &ws)
 		if allocs := testing.AllocsPerRun(5, func() { d.compute(p, &ws) }); allocs > 0 {
 			t.Errorf("%s: %v allocations, want none", name, allocs)
+		}
+	}
+}
+
+// Slices that are too short panic before anything is written.
+func TestConvShortSlices(t *testing.T) {
+	g := square(2, 3, 6, 5, 3, 1, 1, 1, 1)
+	short := func(x []float32) []float32 { return x[:len(x)-1] }
+	for name, run := range map[string]func(d *convData){
+		"input of forward":   func(d *convData) { ConvForward(nil, g, short(d.x), d.w, d.bias, d.gotY, false, nil) },
+		"weights of forward": func(d *convData) { ConvForward(nil, g, d.x, short(d.w), d.bias, d.gotY, false, nil) },
+		"bias of forward":    func(d *convData) { ConvForward(nil, g, d.x, d.w, short(d.bias), d.gotY, false, nil) },
+		"output of forward":  func(d *convData) { ConvForward(nil, g, d.x, d.w, d.bias, short(d.gotY), false, nil) },
+		"dy of the input":    func(d *convData) { ConvBackwardInput(nil, g, short(d.dy), d.w, d.gotDX, nil) },
+		"dx of the input":    func(d *convData) { ConvBackwardInput(nil, g, d.dy, d.w, short(d.gotDX), nil) },
+		"x of the weights":   func(d *convData) { ConvBackwardParams(nil, g, short(d.x), d.dy, d.gotDW, d.gotDB, nil) },
+		"dw of the weights":  func(d *convData) { ConvBackwardParams(nil, g, d.x, d.dy, short(d.gotDW), d.gotDB, nil) },
+		"db of the weights":  func(d *convData) { ConvBackwardParams(nil, g, d.x, d.dy, d.gotDW, short(d.gotDB), nil) },
+	} {
+		d := randomConvData(g, 1)
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			run(d)
+		}()
+		for i, v := range d.guarded {
+			if v == v {
+				t.Fatalf("%s: entry %d was written", name, i)
+			}
 		}
 	}
 }

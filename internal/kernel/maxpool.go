@@ -71,11 +71,12 @@ func (g MaxPool) Validate() error {
 
 // MaxPoolForward writes the maximum of each window to y and to choice where in
 // the window it stands: row*KW + column, the first of equals, or Dead. A NaN
-// counts as the largest (the last of several). The geometry must be valid and each slice at least as
-// long as it tells; anything else panics.
+// counts as the largest, the last one of several. The geometry must be valid
+// and each slice at least as long as it tells; anything else panics.
 func MaxPoolForward(p *Pool, g MaxPool, x, y []float32, choice []uint16) {
 	t := maxPools.get()
-	*t = maxPool{MaxPool: g, isa: activeConv, in: x[:g.InLen()], out: y[:g.OutLen()], choice: choice[:g.OutLen()]}
+	*t = maxPool{MaxPool: g, isa: activeConv,
+		in: atLeast("the input", x, g.InLen()), out: atLeast("the output", y, g.OutLen()), choice: atLeast("the choices", choice, g.OutLen())}
 	p.run(g.N, t)
 	*t = maxPool{}
 	maxPools.put(t)
@@ -85,7 +86,8 @@ func MaxPoolForward(p *Pool, g MaxPool, x, y []float32, choice []uint16) {
 // output, and the choices of the forward pass.
 func MaxPoolBackward(p *Pool, g MaxPool, dy []float32, choice []uint16, dx []float32) {
 	t := maxPools.get()
-	*t = maxPool{MaxPool: g, isa: activeConv, in: dx[:g.InLen()], out: dy[:g.OutLen()], choice: choice[:g.OutLen()]}
+	*t = maxPool{MaxPool: g, isa: activeConv,
+		in: atLeast("dx", dx, g.InLen()), out: atLeast("dy", dy, g.OutLen()), choice: atLeast("the choices", choice, g.OutLen())}
 	p.run(g.N, (*maxUnpool)(t))
 	*t = maxPool{}
 	maxPools.put(t)

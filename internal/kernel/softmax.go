@@ -15,6 +15,10 @@ import (
 // shifted by their maximum, so any finite logits are safe; a row with a NaN or
 // +Inf gives NaN. It fails on a label out of range; grad is then undefined.
 func SoftmaxCrossEntropy(logits []float32, labels []int32, n, classes int, smoothing float64, grad []float32) (loss float64, err error) {
+	logits, labels = atLeast("the logits", logits, n*classes), atLeast("the labels", labels, n)
+	if grad != nil {
+		grad = atLeast("the gradient", grad, n*classes)
+	}
 	off := smoothing / float64(classes)
 	for i := range n {
 		row := logits[i*classes : (i+1)*classes]
@@ -61,6 +65,7 @@ func rowMax(row []float32) float64 {
 // Correct counts the rows of logits (n x classes) whose largest entry, the
 // first of equals, stands at the row's label. A NaN counts as the largest.
 func Correct(logits []float32, labels []int32, n, classes int) int {
+	logits, labels = atLeast("the logits", logits, n*classes), atLeast("the labels", labels, n)
 	correct := 0
 	for i := range n {
 		row := logits[i*classes : (i+1)*classes]

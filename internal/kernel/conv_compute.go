@@ -9,7 +9,7 @@ func (c *correlation) run(p *Pool) {
 
 // setEpilogue makes the results of a convolution max(floor, result + bias).
 func (c *correlation) setEpilogue(bias []float32, relu bool) {
-	c.floor = noFloor
+	c.floor, c.bias = noFloor, nil
 	if relu {
 		c.floor = 0
 	}
@@ -20,7 +20,7 @@ func (c *correlation) setEpilogue(bias []float32, relu bool) {
 		bias = c.zeros
 	}
 	if bias != nil {
-		c.bias = bias[:c.g.CO]
+		c.bias = atLeast("the bias", bias, c.g.CO)
 	}
 }
 

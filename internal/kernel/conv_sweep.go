@@ -50,7 +50,7 @@ type convISA struct {
 
 var portableConv = convISA{
 	name: "portable", wide: 16, narrow: 8,
-	sweeps:    []sweepKernel{{members: 1, groups: 1}},
+	sweeps:    []sweepKernel{{members: 1, groups: 2}},
 	transpose: transposePortable,
 	spread:    spreadPortable,
 	sumRows:   sumRowsPortable,
@@ -80,7 +80,7 @@ func (isa *convISA) sweep(s *sweep, k *sweepKernel, width int, x, b, c []float32
 		f = k.narrow
 	}
 	if f == nil {
-		sweepPortable(k.members, width, x, b, c, off, stride, runs, add)
+		sweepPortable(width, x, b, c, off, runs, add)
 		return
 	}
 	*s = sweep{steps: len(off), stride: stride, off: &off[0], b: &b[0], x: &x[0], c: &c[0]}
@@ -96,22 +96,39 @@ func (isa *convISA) sweep(s *sweep, k *sweepKernel, width int, x, b, c []float32
 	}
 }
 
-func sweepPortable(members, width int, x, b, c []float32, off []int, stride int, runs []run, add bool) {
-	for _, r := range runs {
-		for m := range members {
-			row := c[(r.out+m)*width:][:width]
-			if !add {
-				clear(row)
+// sweepPortable computes runs of one member, two of them by four columns at a
+// time: what a compiler can hold in registers.
+func sweepPortable(width int, x, b, c []float32, off []int, runs []run, add bool) {
+	for ; len(runs) > 0; runs = runs[2:] {
+		x0, x1 := x[runs[0].base/4:], x[runs[1].base/4:]
+		for j := 0; j < width; j += 4 {
+			c0, c1 := (*[4]float32)(c[runs[0].out*width+j:]), (*[4]float32)(c[runs[1].out*width+j:])
+			var r0, r1 [4]float32
+			if add {
+				r0, r1 = *c0, *c1
 			}
-			base := r.base + m*stride
-			for k, o := range off {
-				v := x[(base+o)/4]
-				for j, w := range b[k*width : (k+1)*width] {
-					row[j] += v * w
-				}
-			}
+			*c0, *c1 = sweepPair(r0, r1, x0, x1, b[j:], width, off)
 		}
 	}
+}
+
+func sweepPair(r0, r1 [4]float32, x0, x1, b []float32, width int, off []int) (s0, s1 [4]float32) {
+	a0, a1, a2, a3 := r0[0], r0[1], r0[2], r0[3]
+	b0, b1, b2, b3 := r1[0], r1[1], r1[2], r1[3]
+	for _, o := range off {
+		u, v := x0[uint(o)/4], x1[uint(o)/4]
+		w := (*[4]float32)(b)
+		a0 += u * w[0]
+		a1 += u * w[1]
+		a2 += u * w[2]
+		a3 += u * w[3]
+		b0 += v * w[0]
+		b1 += v * w[1]
+		b2 += v * w[2]
+		b3 += v * w[3]
+		b = b[min(width, len(b)):]
+	}
+	return [4]float32{a0, a1, a2, a3}, [4]float32{b0, b1, b2, b3}
 }
 
 // bestKernel chooses the register tile that computes lines of the given
