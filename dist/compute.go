@@ -163,6 +163,10 @@ func (s *session) operate(ctx context.Context, h *heldShard, op *operation) erro
 		h.source, h.placed = op.header.Round, op.header.Placed
 		return s.setState(h, state)
 	case opAccumulate:
+		if err := h.forget(op.step); err != nil {
+			return err
+		}
+		h.pending = op.step
 		begin := time.Now()
 		flops := 0.0
 		err := guard(func() error {
@@ -174,6 +178,10 @@ func (s *session) operate(ctx context.Context, h *heldShard, op *operation) erro
 		s.dawdle(ctx, begin, flops, 1)
 		return err
 	case opUpdate:
+		if err := h.forget(op.update.Step); err != nil {
+			return err
+		}
+		h.pending = 0
 		if err := guard(func() error { return h.shard.Apply(op.update) }); err != nil {
 			return err
 		}
@@ -195,7 +203,7 @@ func (s *session) setState(h *heldShard, state []coded.Tensor) error {
 		if err := shard.SetState(state); err != nil {
 			return err
 		}
-		h.shard = shard
+		h.shard, h.pending = shard, 0
 		return nil
 	})
 	for _, t := range state {
@@ -215,6 +223,26 @@ func (s *session) setState(h *heldShard, state []coded.Tensor) error {
 	s.mu.Unlock()
 	s.advance(h, version)
 	return nil
+}
+
+// forget drops the gradient that the shard has gathered for another step, which
+// must have failed.
+func (h *heldShard) forget(step int) error {
+	if h.pending == 0 || h.pending == step {
+		return nil
+	}
+	h.pending = 0
+	return guard(func() error {
+		shard, err := h.factory(h.layer, h.slot)
+		if err != nil {
+			return err
+		}
+		if err := shard.SetState(h.shard.State()); err != nil {
+			return err
+		}
+		h.shard = shard
+		return nil
+	})
 }
 
 // advance notes a shard's new version and tells the coordinator.

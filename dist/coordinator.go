@@ -55,6 +55,9 @@ type placement struct {
 	pos     uint64           // of the log
 	states  [][]coded.Tensor // by slot, of slots without a worker, until the first update
 	covers  []*cover         // for reuse
+
+	keptStep int    // step of the operands counted in kept
+	kept     [3]int // by product: operands kept since the last update
 }
 
 var _ coded.Executor = (*Coordinator)(nil)
@@ -239,11 +242,19 @@ func sufficient(code *coded.Code, slots []int) bool {
 func (c *Coordinator) checkLow() {
 	for _, name := range c.order {
 		p := c.layers[name]
-		held := 0
+		held, placing := 0, false
 		for _, l := range c.slots {
-			if l != nil && l.shards[name] != nil && l.shards[name].held {
-				held++
+			if l == nil || l.shards[name] == nil {
+				continue
 			}
+			if h := l.shards[name]; h.held {
+				held++
+			} else {
+				placing = placing || h.source == p.id
+			}
+		}
+		if placing {
+			continue
 		}
 		low := held <= p.code.Threshold() && len(c.spares) == 0 && p.code.N() > p.code.Threshold()
 		if low && !c.low[name] && c.cfg.OnLow != nil {

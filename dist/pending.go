@@ -57,6 +57,10 @@ func (c *Coordinator) Start(ctx context.Context, req coded.Round) (coded.Pending
 		operand.release()
 		return nil, fmt.Errorf("dist: start %s: layer %s has not been placed", req.Product, req.Layer)
 	}
+	if err := p.pairs(req); err != nil {
+		operand.release()
+		return nil, fmt.Errorf("dist: layer %s: step %d: %w", req.Layer, req.Step, err)
+	}
 	c.step = max(c.step, req.Step)
 	c.lastID++
 	r := &round{
@@ -86,6 +90,23 @@ func (c *Coordinator) Start(ctx context.Context, req coded.Round) (coded.Pending
 	c.rounds = append(c.rounds, r)
 	c.checkRound(r)
 	return r, nil
+}
+
+// pairs checks that a kept operand can be paired: workers pair the forward and
+// the backward operands of a step in their order, and drop those of a step that
+// got no update.
+func (p *placement) pairs(req coded.Round) error {
+	if !req.Keep {
+		return nil
+	}
+	if req.Step != p.keptStep {
+		p.keptStep, p.kept = req.Step, [3]int{}
+	}
+	if req.Product == coded.Backward && p.kept[coded.Backward] == p.kept[coded.Forward] {
+		return fmt.Errorf("operand of the backward product kept without one of the forward product")
+	}
+	p.kept[req.Product]++
+	return nil
 }
 
 // begin chooses the round's slots and makes its schedule.

@@ -168,13 +168,19 @@ func (c *Coordinator) Update(ctx context.Context, u coded.Update) error {
 	case u.Step <= c.applied:
 		return nil
 	}
+	for _, p := range c.layers {
+		if p.keptStep == u.Step && p.kept[coded.Forward] != p.kept[coded.Backward] {
+			return fmt.Errorf("dist: layer %s: update of step %d: %d operands of forward and %d of backward products were kept",
+				p.layer.Name, u.Step, p.kept[coded.Forward], p.kept[coded.Backward])
+		}
+	}
+	for _, p := range c.layers {
+		p.states, p.keptStep, p.kept = nil, 0, [3]int{}
+	}
 	c.applied = u.Step
 	c.step = max(c.step, u.Step)
 	c.version++
 	c.stats.Updates++
-	for _, p := range c.layers {
-		p.states = nil
-	}
 	c.log.add(entry{update: u, step: u.Step, version: c.version})
 	c.findStale()
 	if c.cfg.Replay != nil {

@@ -270,15 +270,14 @@ func (s *session) onOperand(m *Message) error {
 		return fmt.Errorf("kept operand of layer %q, of which there is no shard", m.Layer)
 	}
 	if m.Product == coded.Forward {
-		h.x.release()
-		h.x = operand.retain()
+		h.keep(operand.retain(), m.Step)
 		return nil
 	}
-	if h.x == nil {
+	x := h.pair(m.Step)
+	if x == nil {
 		return fmt.Errorf("layer %s: step %d: gradient without the operand of the forward product", m.Layer, m.Step)
 	}
-	h.add(&operation{kind: opAccumulate, at: s.arrivals, x: h.x, dy: operand.retain()})
-	h.x = nil
+	h.add(&operation{kind: opAccumulate, at: s.arrivals, x: x, dy: operand.retain(), step: m.Step})
 	return nil
 }
 
@@ -292,8 +291,7 @@ func (s *session) onUpdate(m *Message) error {
 		switch {
 		case m.State <= h.tail:
 		case m.State == h.tail+1:
-			h.x.release()
-			h.x = nil
+			h.dropXs()
 			h.tail++
 			h.add(&operation{kind: opUpdate, at: s.arrivals, update: *m.Update})
 		default:

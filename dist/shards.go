@@ -22,8 +22,15 @@ type heldShard struct {
 	version int
 	tail    int
 	ops     []*operation
-	states  int      // operations in the queue that replace the state
-	x       *counted // operand of a forward product that waits for its gradient
+	states  int        // operations in the queue that replace the state
+	xs      []pendingX // of forward products that wait for their gradients, oldest first
+	pending int        // step of the gradient that the shard has gathered; 0: none
+}
+
+// pendingX is the operand of a forward product of a training step.
+type pendingX struct {
+	operand *counted
+	step    int
 }
 
 type opKind uint8
@@ -43,6 +50,7 @@ type operation struct {
 	state  []coded.Tensor
 	inbox  *inbox
 	x, dy  *counted
+	step   int
 	update coded.Update
 	header Header
 }
@@ -61,8 +69,33 @@ func (h *heldShard) dropOps() {
 		op.dy.release()
 	}
 	h.ops, h.states = nil, 0
-	h.x.release()
-	h.x = nil
+	h.dropXs()
+}
+
+func (h *heldShard) dropXs() {
+	for _, x := range h.xs {
+		x.operand.release()
+	}
+	h.xs = nil
+}
+
+// keep notes the operand of a forward product. Those of other steps are of
+// steps that have failed.
+func (h *heldShard) keep(x *counted, step int) {
+	if len(h.xs) > 0 && h.xs[0].step != step {
+		h.dropXs()
+	}
+	h.xs = append(h.xs, pendingX{x, step})
+}
+
+// pair takes the oldest operand of a step for its gradient, nil if there is none.
+func (h *heldShard) pair(step int) *counted {
+	if len(h.xs) == 0 || h.xs[0].step != step {
+		return nil
+	}
+	x := h.xs[0].operand
+	h.xs = h.xs[1:]
+	return x
 }
 
 // ready tells whether the first operation of the queue can be done.

@@ -1,0 +1,556 @@
+package dist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/coda-ml/coda/coded"
+)
+
+var trig64 = coded.Spec{Name: "trigonometric", N: 6, K: 4}
+
+// newFC1 is a (6,4) coded layer of 12 by 24 with products in 3 chunks.
+func newFC1() *toyModel { return newToyModel(toyLayer("fc1", trig64, 3, 12, 24), 1) }
+
+func TestTraining(t *testing.T) {
+	verify(t)
+	cl := newCluster(t, CoordinatorConfig{Slots: 6})
+	cl.start(0, 6)
+	m := newFC1()
+	cl.place(m)
+	cl.train(m, 1, 20)
+	if s := cl.c.Stats(); s.Rounds != 40 || s.Updates != 20 || s.BytesIn == 0 || s.BytesOut == 0 {
+		t.Errorf("stats are %+v, want 40 rounds and 20 updates", s)
+	}
+	if err := cl.fetched(m); err != nil {
+		t.Error(err)
+	}
+}
+
+// fetched compares the fetched states with those of the truth.
+func (cl *cluster) fetched(m *toyModel) error {
+	states, err := cl.c.Fetch(cl.ctx(), m.layer.Name)
+	if err != nil {
+		return err
+	}
+	if len(states) < m.code.Threshold() {
+		return fmt.Errorf("states of %d slots, want at least %d", len(states), m.code.Threshold())
+	}
+	for i, s := range states {
+		if i > 0 && s.Slot <= states[i-1].Slot {
+			return fmt.Errorf("states of slots %d and %d are not in order", states[i-1].Slot, s.Slot)
+		}
+		for j, want := range toyState(m.code, s.Slot, m.in, m.out, m.w) {
+			var f []float64
+			for _, v := range want.Data {
+				f = append(f, float64(v))
+			}
+			if d := distance(s.State[j].Data, f); d > toyTolerance {
+				return fmt.Errorf("tensor %d of slot %d differs by %g, tolerance %g", j, s.Slot, d, toyTolerance)
+			}
+		}
+	}
+	return nil
+}
+
+// subsets lists the subsets of size k of 0..n-1.
+func subsets(n, k int) (sets [][]int) {
+	for bits := range 1 << n {
+		var set []int
+		for i := range n {
+			if bits>>i&1 == 1 {
+				set = append(set, i)
+			}
+		}
+		if len(set) == k {
+			sets = append(sets, set)
+		}
+	}
+	return sets
+}
+
+func TestEverySurvivorSet(t *testing.T) {
+	verify(t)
+	var set []int
+	var last RoundStats
+	cl := newCluster(t, CoordinatorConfig{
+		Slots:   6,
+		Select:  func(RoundInfo) [][]int { return [][]int{set} },
+		OnRound: func(s RoundStats) { last = s },
+	})
+	cl.start(0, 6)
+	m := newFC1()
+	cl.place(m)
+	for i, s := range subsets(6, 4) {
+		set = s
+		if _, err := cl.trainStep(m, i+1); err != nil {
+			t.Fatalf("set %v: %v", set, err)
+		}
+		if !slices.Equal(last.Answered, set) {
+			t.Errorf("answered %v, selected were %v", last.Answered, set)
+		}
+	}
+	if s := cl.c.Stats(); s.Wasted != 0 {
+		t.Errorf("%g of %g work was wasted although only the selected were asked", s.Wasted, s.Work)
+	}
+}
+
+func TestOtherCodes(t *testing.T) {
+	for _, spec := range []coded.Spec{{Name: "uncoded", N: 3, K: 3}, {Name: "replication", N: 6, K: 3}} {
+		t.Run(spec.Name, func(t *testing.T) {
+			verify(t)
+			cl := newCluster(t, CoordinatorConfig{Slots: spec.N})
+			cl.start(0, spec.N)
+			m := newToyModel(toyLayer("fc1", spec, 2, 12, 12), 1)
+			cl.place(m)
+			cl.train(m, 1, 5)
+		})
+	}
+}
+
+func TestKillsUntilTooFew(t *testing.T) {
+	verify(t)
+	lows := make(chan Low, 10)
+	cl := newCluster(t, CoordinatorConfig{Slots: 6, OnLow: func(l Low) { lows <- l }})
+	cl.start(0, 6)
+	m := newFC1()
+	cl.place(m)
+	cl.train(m, 1, 3)
+	cl.kill("worker-2")
+	cl.train(m, 4, 6)
+	if cl.c.Low() {
+		t.Error("low with five of six workers, four needed")
+	}
+	cl.kill("worker-4")
+	if low := <-lows; low.Layer != "fc1" || low.Fresh != 4 || !cl.c.Low() {
+		t.Errorf("notice is %+v, want 4 fresh slots of fc1", low)
+	}
+	cl.train(m, 7, 9)
+	cl.kill("worker-5")
+	_, err := cl.trainStep(m, 10)
+	var few *coded.TooFewError
+	if !errors.As(err, &few) || !errors.Is(err, coded.ErrTooFewResults) {
+		t.Fatalf("error is %v, want a TooFewError", err)
+	}
+	if few.Layer != "fc1" || few.Step != 10 || few.Product != coded.Forward || few.Have != 3 || few.Need != 4 {
+		t.Errorf("error is %+v", few)
+	}
+	want := []string{"worker-2 (failed at step 3: ", "worker-4 (failed at step 6: ", "worker-5 (failed at step 9: "}
+	if len(few.Missing) != 3 {
+		t.Fatalf("missing are %q", few.Missing)
+	}
+	for i, w := range want {
+		if !strings.HasPrefix(few.Missing[i], w) {
+			t.Errorf("missing %d is %q, want %q...", i, few.Missing[i], w)
+		}
+	}
+	if _, err := cl.c.Fetch(cl.ctx(), "fc1"); !errors.Is(err, coded.ErrTooFewResults) || !strings.Contains(err.Error(), "worker-2") {
+		t.Errorf("fetch gives %v, want too few results and names", err)
+	}
+}
+
+// hooks wraps toy shards, to hold them up or make them fail.
+type hooks struct {
+	coded.Shard
+	multiply   func(p coded.Product, chunk int) error
+	accumulate func()
+}
+
+func (h *hooks) Multiply(p coded.Product, x coded.Tensor, chunk int) (coded.Tensor, error) {
+	if h.multiply != nil {
+		if err := h.multiply(p, chunk); err != nil {
+			return coded.Tensor{}, err
+		}
+	}
+	return h.Shard.Multiply(p, x, chunk)
+}
+
+func (h *hooks) Accumulate(x, dy coded.Tensor) error {
+	if h.accumulate != nil {
+		h.accumulate()
+	}
+	return h.Shard.Accumulate(x, dy)
+}
+
+func hooked(multiply func(coded.Product, int) error, accumulate func()) func(*WorkerConfig) {
+	return func(cfg *WorkerConfig) {
+		cfg.Handlers = map[string]coded.Factory{toyKind: func(l coded.Layer, slot int) (coded.Shard, error) {
+			s, err := newToyShard(l, slot)
+			return &hooks{s, multiply, accumulate}, err
+		}}
+	}
+}
+
+func TestKillInTheMiddleOfARound(t *testing.T) {
+	verify(t)
+	cl := newCluster(t, CoordinatorConfig{Slots: 6})
+	m := newFC1()
+	var begun atomic.Int32
+	reached := make(chan struct{})
+	block := make(chan struct{})
+	slow := hooked(func(coded.Product, int) error {
+		if begun.Add(1) == 2 {
+			close(reached)
+		}
+		<-block
+		return nil
+	}, nil)
+	cl.start(0, 2, slow)
+	cl.start(2, 6)
+	cl.place(m)
+	x := m.operand(coded.Forward)
+	// Only 0, 1, 2, 3 hold the layer up to here: the others must take over.
+	r, err := cl.c.Start(cl.ctx(), coded.Round{Layer: "fc1", Product: coded.Forward, Step: 1, Operand: x})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Release()
+	<-reached
+	close(block)
+	cl.kill("worker-1")
+	cl.kill("worker-2")
+	answers, err := r.Wait(cl.ctx())
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := m.decode(coded.Forward, answers, x.Shape[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := distance(y, m.want(coded.Forward, x)); d > toyTolerance {
+		t.Errorf("product differs by %g", d)
+	}
+}
+
+func TestRestartedWorkerIsRepaired(t *testing.T) {
+	verify(t)
+	forced := atomic.Pointer[[]int]{}
+	cl := newCluster(t, CoordinatorConfig{Slots: 6, Select: func(RoundInfo) [][]int {
+		if set := forced.Load(); set != nil {
+			return [][]int{*set}
+		}
+		return nil
+	}})
+	cl.start(0, 6)
+	m := newFC1()
+	cl.place(m)
+	cl.train(m, 1, 3)
+	cl.kill("worker-3")
+	cl.await("worker-3", StateFailed)
+	cl.train(m, 4, 20) // beyond what the log remembers
+	cl.add("worker-3")
+	if e := cl.await("worker-3", StateJoined); e.Slot != 2 {
+		t.Errorf("worker-3 came back into slot %d, want 2", e.Slot)
+	}
+	cl.train(m, 21, 22)
+	cl.await("worker-3", StateRepaired)
+	forced.Store(&[]int{0, 2, 3, 4})
+	cl.train(m, 23, 25)
+	if s := cl.c.Stats(); s.Repairs != 1 {
+		for len(cl.events)>0 { t.Log(<-cl.events) }
+		t.Errorf("%d repairs, want 1", s.Repairs)
+	}
+}
+
+func TestRepairBetweenForwardAndBackward(t *testing.T) {
+	verify(t)
+	cl := newCluster(t, CoordinatorConfig{Slots: 6})
+	cl.start(0, 6)
+	m := newFC1()
+	cl.place(m)
+	cl.train(m, 1, 3)
+	cl.kill("worker-1")
+	x, _, err := cl.product(m, coded.Forward, 4, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The repair is of the state after update 3; the operand of step 4 must reach it too.
+	cl.add("worker-1")
+	cl.await("worker-1", StateRepaired)
+	dy, _, err := cl.product(m, coded.Backward, 4, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cl.c.Update(cl.ctx(), coded.Update{Step: 4, LR: 0.05, Scale: 1}); err != nil {
+		t.Fatal(err)
+	}
+	m.step(x, dy, 0.05)
+	cl.kill("worker-6")
+	cl.kill("worker-5")
+	cl.train(m, 5, 6) // needs worker-1
+}
+
+func TestBrokenConnectionIsTakenUpAgain(t *testing.T) {
+	verify(t)
+	cl := newCluster(t, CoordinatorConfig{Slots: 6})
+	cl.start(0, 6)
+	m := newFC1()
+	cl.place(m)
+	cl.train(m, 1, 5)
+	cl.cut("worker-2")
+	cl.train(m, 6, 7)
+	cl.connect(cl.workers["worker-2"])
+	cl.await("worker-2", StateRepaired)
+	cl.kill("worker-5")
+	cl.kill("worker-6")
+	cl.train(m, 8, 10) // needs worker-2
+	if s := cl.c.Stats(); s.Repairs != 0 {
+		t.Errorf("%d repairs of a worker that had only missed a few updates", s.Repairs)
+	}
+}
+
+func TestSlowWorkerGoesStaleAndIsRepaired(t *testing.T) {
+	verify(t)
+	cl := newCluster(t, CoordinatorConfig{Slots: 6, History: 3})
+	block := make(chan struct{})
+	cl.start(0, 1, hooked(nil, func() { <-block }))
+	cl.start(1, 6)
+	m := newFC1()
+	cl.place(m)
+	cl.train(m, 1, 8)
+	if e := cl.await("worker-1", StateStale); e.Step < 4 {
+		t.Errorf("stale at step %d with a log of 3 updates", e.Step)
+	}
+	cl.train(m, 9, 12)
+	close(block)
+	cl.await("worker-1", StateRepaired)
+	cl.kill("worker-5")
+	cl.kill("worker-6")
+	cl.train(m, 13, 15) // needs worker-1
+}
+
+func TestFrozenWorkerHoldsUpNobody(t *testing.T) {
+	verify(t)
+	cl := newCluster(t, CoordinatorConfig{Slots: 6, History: 4})
+	cl.start(0, 6)
+	m := newFC1()
+	cl.place(m)
+	cl.train(m, 1, 3)
+	cl.freeze("worker-2")
+	cl.freeze("worker-4")
+	cl.train(m, 4, 15)
+	if held := len(cl.c.log.entries); held > 3*5 {
+		t.Errorf("the log holds %d entries for 4 updates of 3 entries", held)
+	}
+	cl.thaw("worker-2")
+	cl.thaw("worker-4")
+	for step, repaired := 16, 0; repaired < 2; step++ {
+		cl.train(m, step, step)
+		select {
+		case e := <-cl.events:
+			if e.State == StateRepaired {
+				repaired++
+			}
+		default:
+		}
+		if step > 2000 {
+			t.Fatal("frozen workers were not repaired in 2000 steps")
+		}
+	}
+}
+
+func TestCancelledTasksAreNotComputed(t *testing.T) {
+	verify(t)
+	cl := newCluster(t, CoordinatorConfig{Slots: 6, Queue: 3})
+	var calls atomic.Int32
+	block, entered := make(chan struct{}), make(chan struct{}, 100)
+	cl.start(0, 1, hooked(func(coded.Product, int) error {
+		calls.Add(1)
+		entered <- struct{}{}
+		<-block
+		return nil
+	}, nil))
+	m := newFC1()
+	cl.start(1, 6)
+	cl.place(m)
+	if _, _, err := cl.product(m, coded.Forward, 1, false); err != nil {
+		t.Fatal(err)
+	}
+	close(block)
+	// The worker has had three tasks at most and has begun at most one of them.
+	// A fetch is answered after what was queued before it.
+	if _, err := cl.c.Fetch(cl.ctx(), "fc1"); err != nil {
+		t.Fatal(err)
+	}
+	if n := calls.Load(); n > 1 {
+		t.Errorf("%d chunks computed, of which all but one were cancelled", n)
+	}
+}
+
+func TestManyRoundsAtATime(t *testing.T) {
+	verify(t)
+	cl := newCluster(t, CoordinatorConfig{Slots: 6})
+	cl.start(0, 6)
+	layers := []*toyModel{newFC1(), newToyModel(toyLayer("fc2", coded.Spec{Name: "trigonometric", N: 5, K: 2}, 2, 8, 8), 2)}
+	for _, m := range layers {
+		cl.place(m)
+	}
+	for range 5 {
+		var pending []coded.Pending
+		var operands []coded.Tensor
+		for _, m := range layers {
+			for range 3 {
+				x := m.operand(coded.Forward)
+				r, err := cl.c.Start(cl.ctx(), coded.Round{Layer: m.layer.Name, Product: coded.Forward, Operand: x})
+				if err != nil {
+					t.Fatal(err)
+				}
+				pending, operands = append(pending, r), append(operands, x)
+			}
+		}
+		for i := len(pending) - 1; i >= 0; i-- { // in another order than they were started
+			m := layers[i/3]
+			answers, err := pending[i].Wait(cl.ctx())
+			if err != nil {
+				t.Fatal(err)
+			}
+			y, err := m.decode(coded.Forward, answers, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := distance(y, m.want(coded.Forward, operands[i])); d > toyTolerance {
+				t.Errorf("round %d differs by %g", i, d)
+			}
+			pending[i].Release()
+			pending[i].Release()
+		}
+	}
+}
+
+func TestDiscardAndAccumulate(t *testing.T) {
+	verify(t)
+	cl := newCluster(t, CoordinatorConfig{Slots: 6})
+	cl.start(0, 6)
+	m := newFC1()
+	cl.place(m)
+	const lr = 0.05
+	truth := slices.Clone(m.w)
+	for range 3 { // three micro-batches; the first layer's dX is not wanted
+		x, _, err := cl.product(m, coded.Forward, 1, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dy := m.operand(coded.Backward)
+		r, err := cl.c.Start(cl.ctx(), coded.Round{Layer: "fc1", Product: coded.Backward, Step: 1, Operand: dy, Keep: true, Discard: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Wait(cl.ctx()); err == nil {
+			t.Error("a discarded round can be waited for")
+		}
+		r.Release()
+		m.w, truth = truth, m.w
+		m.step(x, dy, lr)
+		m.w, truth = truth, m.w
+	}
+	m.w = truth
+	for range 2 { // the second is the same step again
+		if err := cl.c.Update(cl.ctx(), coded.Update{Step: 1, LR: lr, Scale: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := cl.product(m, coded.Forward, 2, false); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestGradientOfAFailedStepIsDropped(t *testing.T) {
+	verify(t)
+	cl := newCluster(t, CoordinatorConfig{Slots: 6})
+	cl.start(0, 6)
+	m := newFC1()
+	cl.place(m)
+	cl.train(m, 1, 2)
+	for _, p := range []coded.Product{coded.Forward, coded.Backward, coded.Forward} {
+		if _, _, err := cl.product(m, p, 3, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cl.train(m, 4, 6) // step 3 got no update
+}
+
+func TestUpdateRefusesUnpairedOperands(t *testing.T) {
+	verify(t)
+	cl := newCluster(t, CoordinatorConfig{Slots: 6})
+	cl.start(0, 6)
+	m := newFC1()
+	cl.place(m)
+	if _, err := cl.c.Start(cl.ctx(), coded.Round{Layer: "fc1", Product: coded.Backward, Step: 1, Operand: m.operand(coded.Backward), Keep: true}); err == nil {
+		t.Error("a gradient without its operand was taken")
+	}
+	if _, _, err := cl.product(m, coded.Forward, 1, true); err != nil {
+		t.Fatal(err)
+	}
+	err := cl.c.Update(cl.ctx(), coded.Update{Step: 1, LR: 1})
+	if err == nil || !strings.Contains(err.Error(), "1 operands of forward and 0 of backward") {
+		t.Errorf("update gives %v, want an error that counts the operands", err)
+	}
+}
+
+func TestPlaceAnew(t *testing.T) {
+	verify(t)
+	cl := newCluster(t, CoordinatorConfig{Slots: 6})
+	cl.start(0, 6)
+	m := newFC1()
+	cl.place(m)
+	cl.train(m, 1, 5)
+	other := newToyModel(m.layer, 7)
+	cl.place(other)
+	cl.train(other, 1, 5) // steps begin again, as after going back to a checkpoint
+}
+
+func TestPlaceWaitsForEnoughWorkers(t *testing.T) {
+	verify(t)
+	cl := newCluster(t, CoordinatorConfig{Slots: 6})
+	cl.start(0, 3)
+	m := newFC1()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errors.New("enough waited"))
+	err := cl.c.Place(ctx, m.layer, m.state)
+	if !errors.Is(err, coded.ErrTooFewResults) || !strings.Contains(err.Error(), "slot 3 (no worker has joined)") {
+		t.Fatalf("place gives %v, want too few results that name the slots", err)
+	}
+	done := make(chan error, 1)
+	placeCtx := cl.ctx()
+	go func() { done <- cl.c.Place(placeCtx, m.layer, m.state) }()
+	cl.add("worker-4")
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	cl.train(m, 1, 2)
+	cl.add("worker-6") // gets its shard by repair
+	cl.await("worker-6", StateRepaired)
+	cl.kill("worker-1")
+	cl.train(m, 3, 4)
+}
+
+func TestRequestsThatMakeNoSense(t *testing.T) {
+	cl := newCluster(t, CoordinatorConfig{Slots: 2})
+	ctx := cl.ctx()
+	if _, err := cl.c.Start(ctx, coded.Round{Layer: "fc9", Product: coded.Forward}); err == nil || !strings.Contains(err.Error(), "fc9") {
+		t.Errorf("start of an unknown layer gives %v", err)
+	}
+	if _, err := cl.c.Start(ctx, coded.Round{Layer: "fc9", Product: 7}); err == nil || !strings.Contains(err.Error(), "product(7)") {
+		t.Errorf("start of an unknown product gives %v", err)
+	}
+	if _, err := cl.c.Fetch(ctx, "fc9"); err == nil || !strings.Contains(err.Error(), "fc9") {
+		t.Errorf("fetch of an unknown layer gives %v", err)
+	}
+	if err := cl.c.Place(ctx, toyLayer("fc1", trig64, 1, 8, 8), nil); err == nil || !strings.Contains(err.Error(), "6 slots") {
+		t.Errorf("a code with more slots than the cluster gives %v", err)
+	}
+	if err := cl.c.Place(ctx, coded.Layer{Name: "fc1"}, nil); err == nil || !strings.Contains(err.Error(), "0 chunks") {
+		t.Errorf("a layer without chunks gives %v", err)
+	}
+	if _, err := NewCoordinator(CoordinatorConfig{Queue: -1}); err == nil || !strings.Contains(err.Error(), "slots is 0") || !strings.Contains(err.Error(), "queue is -1") {
+		t.Errorf("a bad configuration gives %v, want both problems", err)
+	}
+	if _, err := NewWorker(WorkerConfig{Pace: -1}); err == nil || !strings.Contains(err.Error(), "name") || !strings.Contains(err.Error(), "pace") {
+		t.Errorf("a bad configuration gives %v, want every problem", err)
+	}
+}

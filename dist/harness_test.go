@@ -1,0 +1,337 @@
+package dist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/coda-ml/coda/coded"
+)
+
+// testDeadline bounds every wait of a test.
+const testDeadline = 20 * time.Second
+
+var quiet = slog.New(slog.NewTextHandler(os.Stderr, nil))
+
+// network connects the workers of a test in memory.
+type network struct {
+	mu    sync.Mutex
+	nodes map[string]*node // by address
+}
+
+// node is a worker's place in the network: where it is dialled, and its cables.
+type node struct {
+	in     chan *Conn // unbuffered
+	mu     sync.Mutex
+	cables []*cable
+	dead   bool
+}
+
+// cable is one end of a connection that can be frozen: then nothing is read
+// from it, and writing blocks.
+type cable struct {
+	net.Conn
+	gate *gate
+}
+
+type gate struct {
+	mu     sync.Mutex
+	frozen chan struct{} // closed by thaw; nil when nothing is frozen
+}
+
+func (g *gate) wait() {
+	g.mu.Lock()
+	frozen := g.frozen
+	g.mu.Unlock()
+	if frozen != nil {
+		<-frozen
+	}
+}
+
+func (g *gate) freeze() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.frozen = make(chan struct{})
+}
+
+func (g *gate) thaw() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.frozen != nil {
+		close(g.frozen)
+		g.frozen = nil
+	}
+}
+
+func (c *cable) Read(p []byte) (int, error)  { c.gate.wait(); return c.Conn.Read(p) }
+func (c *cable) Write(p []byte) (int, error) { c.gate.wait(); return c.Conn.Write(p) }
+
+func (n *node) Accept(ctx context.Context) (*Conn, error) {
+	select {
+	case c := <-n.in:
+		return c, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// dial connects to an address of the network.
+func (w *network) dial(ctx context.Context, addr string) (*Conn, error) {
+	w.mu.Lock()
+	n := w.nodes[addr]
+	w.mu.Unlock()
+	if n == nil {
+		return nil, fmt.Errorf("dial %s: nobody there", addr)
+	}
+	here, there := net.Pipe()
+	far := &cable{Conn: there, gate: &gate{}}
+	n.mu.Lock()
+	if n.dead {
+		n.mu.Unlock()
+		return nil, fmt.Errorf("dial %s: dead", addr)
+	}
+	n.cables = append(n.cables, far)
+	n.mu.Unlock()
+	select {
+	case n.in <- NewConn(far):
+		return NewConn(here), nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// testWorker is a running worker.
+type testWorker struct {
+	name string
+	node *node
+	gone <-chan struct{} // as the coordinator sees it
+	end  context.CancelFunc
+	done chan struct{}
+}
+
+// cluster is a coordinator with workers in memory.
+type cluster struct {
+	t       *testing.T
+	net     *network
+	c       *Coordinator
+	workers map[string]*testWorker
+	events  chan Event
+}
+
+func newCluster(t *testing.T, cfg CoordinatorConfig) *cluster {
+	t.Helper()
+	cl := &cluster{t: t, net: &network{nodes: map[string]*node{}}, workers: map[string]*testWorker{}, events: make(chan Event, 1000)}
+	cfg.Log = quiet
+	if cfg.OnEvent == nil {
+		cfg.OnEvent = func(e Event) { cl.events <- e }
+	}
+	c, err := NewCoordinator(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cl.c = c
+	t.Cleanup(cl.close)
+	return cl
+}
+
+func (cl *cluster) close() {
+	if err := cl.c.Close(); err != nil {
+		cl.t.Errorf("close: %v", err)
+	}
+	for _, w := range cl.workers {
+		w.end()
+		<-w.done
+	}
+}
+
+// start starts the workers of slots first..last-1 and connects them.
+func (cl *cluster) start(first, last int, change ...func(*WorkerConfig)) {
+	cl.t.Helper()
+	for i := first; i < last; i++ {
+		cl.add(fmt.Sprintf("worker-%d", i+1), change...)
+	}
+}
+
+// add starts a worker and connects it.
+func (cl *cluster) add(name string, change ...func(*WorkerConfig)) *testWorker {
+	cl.t.Helper()
+	cfg := WorkerConfig{
+		Name: name, Addr: name, Dial: cl.net.dial, Log: quiet,
+		Handlers: map[string]coded.Factory{toyKind: newToyShard},
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	w, err := NewWorker(cfg)
+	if err != nil {
+		cl.t.Fatal(err)
+	}
+	n := &node{in: make(chan *Conn)}
+	cl.net.mu.Lock()
+	cl.net.nodes[cfg.Addr] = n
+	cl.net.mu.Unlock()
+	ctx, cancel := context.WithCancel(context.Background())
+	tw := &testWorker{name: name, node: n, end: cancel, done: make(chan struct{})}
+	cl.workers[name] = tw
+	go func() {
+		defer close(tw.done)
+		if err := w.Serve(ctx, n); err != nil {
+			cl.t.Errorf("worker %s: %v", name, err)
+		}
+	}()
+	cl.connect(tw)
+	return tw
+}
+
+func (cl *cluster) connect(tw *testWorker) {
+	cl.t.Helper()
+	ctx := cl.ctx()
+	conn, err := cl.net.dial(ctx, tw.name)
+	if err != nil {
+		cl.t.Fatal(err)
+	}
+	if tw.gone, err = cl.c.AddWorker(ctx, conn); err != nil {
+		cl.t.Fatal(err)
+	}
+}
+
+// kill ends a worker as a crash does: its connections break without a word.
+func (cl *cluster) kill(name string) {
+	tw := cl.workers[name]
+	tw.node.mu.Lock()
+	tw.node.dead = true
+	for _, c := range tw.node.cables {
+		c.Close()
+		c.gate.thaw()
+	}
+	tw.node.mu.Unlock()
+	tw.end()
+	<-tw.done
+	<-tw.gone
+	delete(cl.workers, name)
+}
+
+// cut breaks a worker's connections; the worker lives.
+func (cl *cluster) cut(name string) {
+	tw := cl.workers[name]
+	tw.node.mu.Lock()
+	for _, c := range tw.node.cables {
+		c.Close()
+	}
+	tw.node.mu.Unlock()
+	<-tw.gone
+}
+
+func (cl *cluster) freeze(name string) {
+	for _, c := range cl.workers[name].node.cables {
+		c.gate.freeze()
+	}
+}
+
+func (cl *cluster) thaw(name string) {
+	for _, c := range cl.workers[name].node.cables {
+		c.gate.thaw()
+	}
+}
+
+func (cl *cluster) ctx() context.Context {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), testDeadline, errors.New("test takes too long"))
+	cl.t.Cleanup(cancel)
+	return ctx
+}
+
+// await waits for an event of a worker.
+func (cl *cluster) await(worker, state string) Event {
+	cl.t.Helper()
+	ctx := cl.ctx()
+	for {
+		select {
+		case e := <-cl.events:
+			if e.Worker == worker && e.State == state {
+				return e
+			}
+		case <-ctx.Done():
+			cl.t.Fatalf("no event %s of %s: %v", state, worker, context.Cause(ctx))
+		}
+	}
+}
+
+func (cl *cluster) place(m *toyModel) {
+	cl.t.Helper()
+	if err := cl.c.Place(cl.ctx(), m.layer, m.state); err != nil {
+		cl.t.Fatal(err)
+	}
+}
+
+// product runs a round and returns the largest relative error of what it gives.
+func (cl *cluster) product(m *toyModel, p coded.Product, step int, keep bool) (x coded.Tensor, y []float32, err error) {
+	cl.t.Helper()
+	x = m.operand(p)
+	r, err := cl.c.Start(cl.ctx(), coded.Round{Layer: m.layer.Name, Product: p, Step: step, Operand: x, Keep: keep})
+	if err != nil {
+		return x, nil, err
+	}
+	defer r.Release()
+	answers, err := r.Wait(cl.ctx())
+	if err != nil {
+		return x, nil, err
+	}
+	y, err = m.decode(p, answers, x.Shape[0])
+	if err != nil {
+		cl.t.Fatal(err)
+	}
+	if d := distance(y, m.want(p, x)); d > toyTolerance {
+		cl.t.Fatalf("layer %s: step %d: %s product differs by %g, tolerance %g", m.layer.Name, step, p, d, toyTolerance)
+	}
+	return x, y, nil
+}
+
+// toyTolerance is for products of float32 shards after some tens of updates:
+// rounding of about 1e-7 times a condition number of about 10, with a margin.
+const toyTolerance = 2e-5
+
+// train makes the steps first..last and checks every product. It returns what
+// was decoded.
+func (cl *cluster) train(m *toyModel, first, last int) (ys [][]float32) {
+	cl.t.Helper()
+	for step := first; step <= last; step++ {
+		got, err := cl.trainStep(m, step)
+		if err != nil {
+			cl.t.Fatal(err)
+		}
+		ys = append(ys, got...)
+	}
+	return ys
+}
+
+func (cl *cluster) trainStep(m *toyModel, step int) ([][]float32, error) {
+	cl.t.Helper()
+	const lr = 0.05
+	x, y, err := cl.product(m, coded.Forward, step, true)
+	if err != nil {
+		return nil, err
+	}
+	dy, dx, err := cl.product(m, coded.Backward, step, true)
+	if err != nil {
+		return nil, err
+	}
+	if err := cl.c.Update(cl.ctx(), coded.Update{Step: step, LR: lr, Scale: 1}); err != nil {
+		return nil, err
+	}
+	m.step(x, dy, lr)
+	return [][]float32{y, dx}, nil
+}
+
+// verify runs leak checks when the test is over, after its other cleanups.
+func verify(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() { goleak.VerifyNone(t, goleak.IgnoreCurrent()) })
+}
