@@ -14,6 +14,9 @@ import (
 // has come before the repair was announced.
 const donationTimeout = 30 * time.Second
 
+// maxDonations bounds those that wait at a worker.
+const maxDonations = 256
+
 // inbox gathers the donations of a repair. It is guarded by session.mu.
 type inbox struct {
 	round  uint64
@@ -78,6 +81,7 @@ func (s *session) onReceive(m *Message) error {
 		}
 	}
 	s.inboxes[m.Round] = box
+	s.newest[m.Layer] = m.Round
 	h.add(&operation{kind: opReceive, at: s.arrivals, inbox: box, header: m.Header})
 	close(s.changed)
 	s.changed = make(chan struct{})
@@ -102,11 +106,16 @@ func (w *Worker) takeDonation(ctx context.Context, conn *Conn, run string) error
 	if s == nil {
 		return fmt.Errorf("donation for run %q, which is not served here", run)
 	}
+	if n := w.waiting.Add(1); n > maxDonations {
+		w.waiting.Add(-1)
+		return fmt.Errorf("donation of slot %d for repair %d: more than %d wait", m.Slot, m.Round, maxDonations)
+	}
+	defer w.waiting.Add(-1)
 	ctx, cancel := context.WithTimeoutCause(ctx, donationTimeout, errors.New("no such repair was announced in time"))
 	defer cancel()
 	for {
 		s.mu.Lock()
-		box, changed := s.inboxes[m.Round], s.changed
+		box, changed, newest := s.inboxes[m.Round], s.changed, s.newest[m.Layer]
 		if box != nil {
 			err := box.put(&m)
 			s.mu.Unlock()
@@ -117,6 +126,9 @@ func (w *Worker) takeDonation(ctx context.Context, conn *Conn, run string) error
 			return conn.Send(ctx, &Message{Header: Header{Kind: KindApplied, Round: m.Round}})
 		}
 		s.mu.Unlock()
+		if m.Round <= newest {
+			return nil // that repair has been given up
+		}
 		select {
 		case <-changed:
 		case <-s.ctx.Done():

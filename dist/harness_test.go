@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
-	"os"
+
 	"sync"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ import (
 // testDeadline bounds every wait of a test.
 const testDeadline = 20 * time.Second
 
-var quiet = slog.New(slog.NewTextHandler(os.Stderr, nil))
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 // network connects the workers of a test in memory.
 type network struct {

@@ -113,13 +113,18 @@ func (c *Coordinator) greet(ctx context.Context, conn *Conn) (Header, error) {
 
 // wish returns the slot that a name should have: the one that it had last, or
 // the one that its number stands for ("worker-3": slot 2); -1 if any will do.
+// Before anything is placed the number counts first.
 func (c *Coordinator) wish(name string) int {
-	if slot, ok := c.memory[name]; ok {
-		return slot
+	last, known := c.memory[name]
+	if known && len(c.layers) > 0 {
+		return last
 	}
 	digits := name[len(strings.TrimRight(name, "0123456789")):]
 	if n, err := strconv.Atoi(digits); err == nil && n >= 1 && n <= len(c.slots) {
 		return n - 1
+	}
+	if known && c.slots[last] == nil {
+		return last
 	}
 	return -1
 }
@@ -235,6 +240,7 @@ func (c *Coordinator) drop(l *link, state, reason string) {
 		spare := c.spares[0]
 		c.spares = c.spares[1:]
 		c.sit(spare, l.slot)
+		spare.stale = len(c.layers) > 0
 	}
 	c.heal()
 }

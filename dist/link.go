@@ -22,8 +22,8 @@ type link struct {
 
 	slot    int // -1: a spare
 	gone    bool
-	sending time.Time // since when the sender has been writing; zero if it is not
-	cursor  uint64    // position in the log of the next entry to look at
+	sending bool   // the sender is writing
+	cursor  uint64 // position in the log of the next entry to look at
 	shards  map[string]*holding
 	urgent  []*Message // go out before anything else
 	ordered []orderedMessage
@@ -31,6 +31,7 @@ type link struct {
 	open    map[uint64]struct{}  // rounds whose operand the worker keeps for tasks
 	stale   bool                 // reported as stale or new, and not yet as repaired
 
+	healLater bool        // heal when the sender has written its message
 	restUntil time.Time   // no repair of this worker begins before
 	rest      *time.Timer // begins the next one
 }
@@ -113,9 +114,7 @@ func (c *Coordinator) send(l *link) error {
 		if sent != nil {
 			sent()
 		}
-		c.mu.Lock()
-		l.sending = time.Time{}
-		c.mu.Unlock()
+		c.sentOne(l)
 		if err != nil {
 			return err
 		}
@@ -135,10 +134,20 @@ func (c *Coordinator) send(l *link) error {
 func (c *Coordinator) nextMessage(l *link) (m *Message, sent func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if m, sent = c.choose(l); m != nil {
-		l.sending = time.Now()
-	}
+	m, sent = c.choose(l)
+	l.sending = m != nil
 	return m, sent
+}
+
+// sentOne notes that the worker has taken a message.
+func (c *Coordinator) sentOne(l *link) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l.sending = false
+	if l.healLater {
+		l.healLater = false
+		c.heal()
+	}
 }
 
 func (c *Coordinator) choose(l *link) (m *Message, sent func()) {

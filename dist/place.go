@@ -250,7 +250,11 @@ func (c *Coordinator) findStale() {
 		}
 		clear(l.tasks)
 		c.abandon(l)
-		l.stale = true
+		if !l.stale {
+			l.stale = true
+		} else {
+			c.rest(l) // it did not even follow after a repair
+		}
 		c.report(l, StateStale, fmt.Sprintf("more than %d updates behind", c.cfg.History))
 	}
 }

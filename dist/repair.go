@@ -60,12 +60,14 @@ func (c *Coordinator) mend() {
 }
 
 // tryRepair begins a repair if there are donors, and not too many repairs are
-// under way. A worker that does not even take what it was sent is not repaired.
+// under way. A worker that has not taken what it was sent has to do that first:
+// it may be frozen.
 func (c *Coordinator) tryRepair(l *link, p *placement) {
-	if len(c.repairs) >= c.cfg.Repairs || l.addr == "" || time.Now().Before(l.restUntil) {
+	if l.sending {
+		l.healLater = true
 		return
 	}
-	if !l.sending.IsZero() && time.Since(l.sending) > repairPause {
+	if len(c.repairs) >= c.cfg.Repairs || l.addr == "" || time.Now().Before(l.restUntil) {
 		return
 	}
 	donors := slices.DeleteFunc(c.fresh(p.layer.Name, c.version), func(s int) bool { return s == l.slot || s >= p.code.N() })
@@ -112,7 +114,12 @@ func (c *Coordinator) failRepair(r *repair) {
 		return
 	}
 	c.cancelRepairs(func(o *repair) bool { return o == r })
-	l := r.target
+	c.rest(r.target)
+	c.heal()
+}
+
+// rest leaves a worker without repairs for a while.
+func (c *Coordinator) rest(l *link) {
 	if l.gone || c.closed {
 		return
 	}
@@ -127,7 +134,6 @@ func (c *Coordinator) failRepair(r *repair) {
 			c.heal()
 		}
 	})
-	c.heal()
 }
 
 // cancelRepairs forgets repairs; their targets are without a shard then.

@@ -36,6 +36,7 @@ type session struct {
 	running  *task
 	rounds   map[uint64]*counted // operands of rounds that may still have tasks
 	inboxes  map[uint64]*inbox   // of repairs, by number
+	newest   map[string]uint64   // repair, by layer
 	changed  chan struct{}       // closed and replaced when an inbox comes
 }
 
@@ -62,6 +63,7 @@ func newSession(w *Worker, conn *Conn, run string) *session {
 		shards:  map[string]*heldShard{},
 		rounds:  map[uint64]*counted{},
 		inboxes: map[uint64]*inbox{},
+		newest:  map[string]uint64{},
 		changed: make(chan struct{}),
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coda-ml/coda/coded"
@@ -59,6 +60,7 @@ type Acceptor interface {
 type Worker struct {
 	cfg     WorkerConfig
 	buffers bufferPool
+	waiting atomic.Int32 // donations that wait for their repair
 
 	mu      sync.Mutex
 	session *session
