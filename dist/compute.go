@@ -121,11 +121,24 @@ func rowsOf(t coded.Tensor) int {
 	return t.Shape[0]
 }
 
+// slowness asks once for every product.
 func (s *session) slowness(t *task) float64 {
 	if s.w.cfg.Slow == nil {
 		return 1
 	}
-	return s.w.cfg.Slow(TaskInfo{Layer: t.Layer, Product: t.Product, Round: t.Round, Step: t.Step, Slot: t.Slot, Chunk: t.Chunk})
+	s.mu.Lock()
+	factor, known := s.factors[t.Round]
+	s.mu.Unlock()
+	if known {
+		return factor
+	}
+	factor = s.w.cfg.Slow(ProductInfo{Layer: t.Layer, Product: t.Product, Round: t.Round, Step: t.Step, Slot: t.Slot})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rounds[t.Round] != nil { // else it has just been cancelled
+		s.factors[t.Round] = factor
+	}
+	return factor
 }
 
 // dawdle waits until a device of the configured pace, slowed by a factor, would

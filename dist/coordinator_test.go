@@ -18,7 +18,7 @@ var trig64 = coded.Spec{Name: "trigonometric", N: 6, K: 4}
 func newFC1() *toyModel { return newToyModel(toyLayer("fc1", trig64, 3, 12, 24), 1) }
 
 func TestTraining(t *testing.T) {
-	verify(t)
+	noLeaks(t)
 	cl := newCluster(t, CoordinatorConfig{Slots: 6})
 	cl.start(0, 6)
 	m := newFC1()
@@ -75,7 +75,7 @@ func subsets(n, k int) (sets [][]int) {
 }
 
 func TestEverySurvivorSet(t *testing.T) {
-	verify(t)
+	noLeaks(t)
 	var set []int
 	var last RoundStats
 	cl := newCluster(t, CoordinatorConfig{
@@ -103,7 +103,7 @@ func TestEverySurvivorSet(t *testing.T) {
 func TestOtherCodes(t *testing.T) {
 	for _, spec := range []coded.Spec{{Name: "uncoded", N: 3, K: 3}, {Name: "replication", N: 6, K: 3}} {
 		t.Run(spec.Name, func(t *testing.T) {
-			verify(t)
+			noLeaks(t)
 			cl := newCluster(t, CoordinatorConfig{Slots: spec.N})
 			cl.start(0, spec.N)
 			m := newToyModel(toyLayer("fc1", spec, 2, 12, 12), 1)
@@ -114,7 +114,7 @@ func TestOtherCodes(t *testing.T) {
 }
 
 func TestKillsUntilTooFew(t *testing.T) {
-	verify(t)
+	noLeaks(t)
 	lows := make(chan Low, 10)
 	cl := newCluster(t, CoordinatorConfig{Slots: 6, OnLow: func(l Low) { lows <- l }})
 	cl.start(0, 6)
@@ -187,7 +187,7 @@ func hooked(multiply func(coded.Product, int) error, accumulate func()) func(*Wo
 }
 
 func TestKillInTheMiddleOfARound(t *testing.T) {
-	verify(t)
+	noLeaks(t)
 	cl := newCluster(t, CoordinatorConfig{Slots: 6})
 	m := newFC1()
 	var begun atomic.Int32
@@ -228,7 +228,7 @@ func TestKillInTheMiddleOfARound(t *testing.T) {
 }
 
 func TestRestartedWorkerIsRepaired(t *testing.T) {
-	verify(t)
+	noLeaks(t)
 	forced := atomic.Pointer[[]int]{}
 	cl := newCluster(t, CoordinatorConfig{Slots: 6, Select: func(RoundInfo) [][]int {
 		if set := forced.Load(); set != nil {
@@ -257,7 +257,7 @@ func TestRestartedWorkerIsRepaired(t *testing.T) {
 }
 
 func TestRepairBetweenForwardAndBackward(t *testing.T) {
-	verify(t)
+	noLeaks(t)
 	cl := newCluster(t, CoordinatorConfig{Slots: 6})
 	cl.start(0, 6)
 	m := newFC1()
@@ -285,7 +285,7 @@ func TestRepairBetweenForwardAndBackward(t *testing.T) {
 }
 
 func TestBrokenConnectionIsTakenUpAgain(t *testing.T) {
-	verify(t)
+	noLeaks(t)
 	cl := newCluster(t, CoordinatorConfig{Slots: 6})
 	cl.start(0, 6)
 	m := newFC1()
@@ -304,7 +304,7 @@ func TestBrokenConnectionIsTakenUpAgain(t *testing.T) {
 }
 
 func TestSlowWorkerGoesStaleAndIsRepaired(t *testing.T) {
-	verify(t)
+	noLeaks(t)
 	cl := newCluster(t, CoordinatorConfig{Slots: 6, History: 3})
 	block := make(chan struct{})
 	cl.start(0, 1, hooked(nil, func() { <-block }))
@@ -324,7 +324,7 @@ func TestSlowWorkerGoesStaleAndIsRepaired(t *testing.T) {
 }
 
 func TestFrozenWorkerHoldsUpNobody(t *testing.T) {
-	verify(t)
+	noLeaks(t)
 	cl := newCluster(t, CoordinatorConfig{Slots: 6, History: 4})
 	cl.start(0, 6)
 	m := newFC1()
@@ -354,7 +354,7 @@ func TestFrozenWorkerHoldsUpNobody(t *testing.T) {
 }
 
 func TestCancelledTasksAreNotComputed(t *testing.T) {
-	verify(t)
+	noLeaks(t)
 	cl := newCluster(t, CoordinatorConfig{Slots: 6, Queue: 3})
 	var calls atomic.Int32
 	block, entered := make(chan struct{}), make(chan struct{}, 100)
@@ -382,7 +382,7 @@ func TestCancelledTasksAreNotComputed(t *testing.T) {
 }
 
 func TestManyRoundsAtATime(t *testing.T) {
-	verify(t)
+	noLeaks(t)
 	cl := newCluster(t, CoordinatorConfig{Slots: 6})
 	cl.start(0, 6)
 	layers := []*toyModel{newFC1(), newToyModel(toyLayer("fc2", coded.Spec{Name: "trigonometric", N: 5, K: 2}, 2, 8, 8), 2)}
@@ -422,7 +422,7 @@ func TestManyRoundsAtATime(t *testing.T) {
 }
 
 func TestDiscardAndAccumulate(t *testing.T) {
-	verify(t)
+	noLeaks(t)
 	cl := newCluster(t, CoordinatorConfig{Slots: 6})
 	cl.start(0, 6)
 	m := newFC1()
@@ -459,7 +459,7 @@ func TestDiscardAndAccumulate(t *testing.T) {
 }
 
 func TestGradientOfAFailedStepIsDropped(t *testing.T) {
-	verify(t)
+	noLeaks(t)
 	cl := newCluster(t, CoordinatorConfig{Slots: 6})
 	cl.start(0, 6)
 	m := newFC1()
@@ -474,7 +474,7 @@ func TestGradientOfAFailedStepIsDropped(t *testing.T) {
 }
 
 func TestUpdateRefusesUnpairedOperands(t *testing.T) {
-	verify(t)
+	noLeaks(t)
 	cl := newCluster(t, CoordinatorConfig{Slots: 6})
 	cl.start(0, 6)
 	m := newFC1()
@@ -492,7 +492,7 @@ func TestUpdateRefusesUnpairedOperands(t *testing.T) {
 }
 
 func TestPlaceAnew(t *testing.T) {
-	verify(t)
+	noLeaks(t)
 	cl := newCluster(t, CoordinatorConfig{Slots: 6})
 	cl.start(0, 6)
 	m := newFC1()
@@ -504,7 +504,7 @@ func TestPlaceAnew(t *testing.T) {
 }
 
 func TestPlaceWaitsForEnoughWorkers(t *testing.T) {
-	verify(t)
+	noLeaks(t)
 	cl := newCluster(t, CoordinatorConfig{Slots: 6})
 	cl.start(0, 3)
 	m := newFC1()

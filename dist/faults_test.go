@@ -84,7 +84,7 @@ func TestWaitForWorkers(t *testing.T) {
 }
 
 func TestWorkerThatPanicsIsRepaired(t *testing.T) {
-	verify(t)
+	noLeaks(t)
 	cl := newCluster(t, CoordinatorConfig{Slots: 6})
 	cl.start(0, 1, hooked(func(p coded.Product, _ int) error {
 		if p == coded.Backward {
@@ -110,7 +110,7 @@ func TestWorkerThatPanicsIsRepaired(t *testing.T) {
 }
 
 func TestWorkerLeaves(t *testing.T) {
-	verify(t)
+	noLeaks(t)
 	cl := newCluster(t, CoordinatorConfig{Slots: 6})
 	cl.start(0, 6)
 	m := newFC1()
@@ -123,7 +123,7 @@ func TestWorkerLeaves(t *testing.T) {
 }
 
 func TestSpareTakesOver(t *testing.T) {
-	verify(t)
+	noLeaks(t)
 	cl := newCluster(t, CoordinatorConfig{Slots: 6})
 	cl.start(0, 7)
 	if e := cl.await("worker-7", StateJoined); e.Slot != -1 {
@@ -145,7 +145,7 @@ func TestSpareTakesOver(t *testing.T) {
 }
 
 func TestNamesKeepTheirSlots(t *testing.T) {
-	verify(t)
+	noLeaks(t)
 	cl := newCluster(t, CoordinatorConfig{Slots: 3})
 	for _, name := range []string{"worker-9", "worker-3", "worker-1", "worker-2"} {
 		cl.add(name)
@@ -162,7 +162,7 @@ func TestNamesKeepTheirSlots(t *testing.T) {
 }
 
 func TestDonorDiesDuringRepair(t *testing.T) {
-	verify(t)
+	noLeaks(t)
 	cl := newCluster(t, CoordinatorConfig{Slots: 6})
 	stuck := make(chan struct{}, 10)
 	deaf := func(cfg *WorkerConfig) {
@@ -187,7 +187,7 @@ func TestDonorDiesDuringRepair(t *testing.T) {
 }
 
 func TestSecondCoordinatorIsRefused(t *testing.T) {
-	verify(t)
+	noLeaks(t)
 	cl := newCluster(t, CoordinatorConfig{Slots: 1})
 	cl.start(0, 1)
 	other, err := NewCoordinator(CoordinatorConfig{Slots: 1, Log: quiet})
@@ -221,7 +221,7 @@ func TestSecondCoordinatorIsRefused(t *testing.T) {
 }
 
 func TestClosedCoordinator(t *testing.T) {
-	verify(t)
+	noLeaks(t)
 	cl := newCluster(t, CoordinatorConfig{Slots: 6})
 	cl.start(0, 6)
 	m := newFC1()
@@ -246,7 +246,7 @@ func TestClosedCoordinator(t *testing.T) {
 // A recorded run, in which workers die and are repaired, gives the same bits
 // when it is replayed on workers that live.
 func TestReplayGivesTheSameBits(t *testing.T) {
-	verify(t)
+	noLeaks(t)
 	const steps = 24
 	var record bytes.Buffer
 	want, shards := func() ([][]float32, []coded.ShardState) {
@@ -310,7 +310,7 @@ func equalBits(a, b []float32) bool {
 }
 
 func TestRandomSurvivors(t *testing.T) {
-	verify(t)
+	noLeaks(t)
 	run := func(seed uint64) (ys [][]float32, sets [][]int) {
 		cl := newCluster(t, CoordinatorConfig{
 			Slots: 6, Select: RandomSurvivors(seed),
@@ -345,7 +345,7 @@ func TestRandomSurvivors(t *testing.T) {
 }
 
 func TestSelectedSlotDies(t *testing.T) {
-	verify(t)
+	noLeaks(t)
 	block, entered := make(chan struct{}), make(chan struct{}, 100)
 	cl := newCluster(t, CoordinatorConfig{Slots: 6, Select: func(r RoundInfo) [][]int { return [][]int{r.Fresh[:4]} }})
 	cl.start(0, 1, hooked(func(coded.Product, int) error { entered <- struct{}{}; <-block; return nil }, nil))
@@ -388,7 +388,7 @@ func TestPaceAndSlowness(t *testing.T) {
 		cl := newCluster(t, CoordinatorConfig{Slots: 1, OnRound: func(s RoundStats) { took = s.Compute }})
 		cl.start(0, 1, func(cfg *WorkerConfig) {
 			cfg.Pace = 600e-9 // 600 flops a second, as many as the product has
-			cfg.Slow = func(i TaskInfo) float64 {
+			cfg.Slow = func(i ProductInfo) float64 {
 				if i.Product == coded.Backward {
 					return 3
 				}

@@ -4,23 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"net"
 
 	"sync"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/coda-ml/coda/coded"
 )
 
 // testDeadline bounds every wait of a test.
 const testDeadline = 20 * time.Second
-
-var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 // network connects the workers of a test in memory.
 type network struct {
@@ -329,10 +323,4 @@ func (cl *cluster) trainStep(m *toyModel, step int) ([][]float32, error) {
 	}
 	m.step(x, dy, lr)
 	return [][]float32{y, dx}, nil
-}
-
-// verify runs leak checks when the test is over, after its other cleanups.
-func verify(t *testing.T) {
-	t.Helper()
-	t.Cleanup(func() { goleak.VerifyNone(t, goleak.IgnoreCurrent()) })
 }

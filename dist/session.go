@@ -35,6 +35,7 @@ type session struct {
 	tasks    []*task
 	running  *task
 	rounds   map[uint64]*counted // operands of rounds that may still have tasks
+	factors  map[uint64]float64  // of slowness, of the same rounds
 	inboxes  map[uint64]*inbox   // of repairs, by number
 	newest   map[string]uint64   // repair, by layer
 	changed  chan struct{}       // closed and replaced when an inbox comes
@@ -62,6 +63,7 @@ func newSession(w *Worker, conn *Conn, run string) *session {
 		wake:    make(chan struct{}, 1),
 		shards:  map[string]*heldShard{},
 		rounds:  map[uint64]*counted{},
+		factors: map[uint64]float64{},
 		inboxes: map[uint64]*inbox{},
 		newest:  map[string]uint64{},
 		changed: make(chan struct{}),
@@ -327,6 +329,7 @@ func (s *session) onCancel(m *Message) {
 	if len(m.Slots) == 0 && s.rounds[m.Round] != nil {
 		s.rounds[m.Round].release()
 		delete(s.rounds, m.Round)
+		delete(s.factors, m.Round)
 	}
 }
 

@@ -33,22 +33,21 @@ type WorkerConfig struct {
 	// Pace makes the worker behave like a device of that many GFLOP/s, where
 	// shards can tell their flops. 0: as fast as it is.
 	Pace float64
-	// Slow, if not nil, gives the factor, at least 1, by which a chunk of a
-	// product takes longer. It is called by one goroutine.
-	Slow func(TaskInfo) float64
+	// Slow, if not nil, gives the factor, at least 1, by which a product takes
+	// longer. It is called once for every product, by one goroutine at a time.
+	Slow func(ProductInfo) float64
 
 	// Log hears of connections that are refused or break. Nil: slog.Default.
 	Log *slog.Logger
 }
 
-// TaskInfo describes a task to a worker's hooks.
-type TaskInfo struct {
+// ProductInfo describes a product to a worker's hook.
+type ProductInfo struct {
 	Layer   string
 	Product coded.Product
 	Round   uint64
 	Step    int
 	Slot    int
-	Chunk   int
 }
 
 // Acceptor gives a worker its connections; *Listener is one.

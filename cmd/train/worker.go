@@ -95,7 +95,7 @@ func (w *workerCmd) serve(ctx context.Context, t terminal, key dist.Key, slow *s
 	}
 	if slow != nil {
 		rng := rand.New(rand.NewPCG(w.Seed, 0x736c6f77))
-		config.Slow = func(dist.TaskInfo) float64 { return slow.draw(rng) }
+		config.Slow = func(dist.ProductInfo) float64 { return slow.draw(rng) }
 	}
 	worker, err := dist.NewWorker(config)
 	if err != nil {
