@@ -17,6 +17,20 @@
 // kernels are chosen when the program starts: AVX-512, AVX2 with FMA, or Go. The
 // build tag noasm leaves only Go.
 //
+// # Convolutions
+//
+// A convolution and both of its gradients are matrix products in which one
+// factor is read in place from the padded tensor (after Dukhan, "The indirect
+// convolution algorithm", arXiv:1907.02129), so that no im2col matrix is
+// written. Vectors run over output channels: tiles of the result are computed
+// channels last and transposed when they are stored.
+//
+//	y[n,o,i,j] = bias[o] + sum over c,p,q of w[o,c,p,q] * x[n, c, i*s-pad+p*d, j*s-pad+q*d]
+//
+// ConvForward, ConvBackwardInput and ConvBackwardParams take any stride,
+// padding, dilation and groups. The gradient of the weights is summed over
+// parts of the batch that depend on the geometry alone.
+//
 // # Determinism
 //
 // Every function gives the same bits however many goroutines compute and
