@@ -13,16 +13,37 @@ import (
 )
 
 // runEvents gives the events of the training loop and of the cluster, which
-// come from different goroutines, to the sinks one after another.
+// come from different goroutines, to the sinks one after another. The start
+// event comes first; what the cluster tells before waits for it, or for an error.
 type runEvents struct {
-	mu sync.Mutex
 	to sinks
+
+	mu      sync.Mutex
+	early   []any
+	started bool
 }
 
 func (e *runEvents) emit(event any) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.to.emit(event)
+	if _, early := event.(workerEvent); early && !e.started {
+		e.early = append(e.early, event)
+		return nil
+	}
+	err := error(nil)
+	if _, start := event.(startEvent); start {
+		e.started = true
+		err = e.to.emit(event)
+		event = nil
+	}
+	for _, waited := range e.early {
+		err = errors.Join(err, e.to.emit(waited))
+	}
+	e.early = nil
+	if event == nil {
+		return err
+	}
+	return errors.Join(err, e.to.emit(event))
 }
 
 // fit trains, evaluates and writes checkpoints.

@@ -63,12 +63,15 @@ func (f *runFolder) join(name string) string { return filepath.Join(f.path, name
 // configName is the file that holds the settings of a run.
 const configName = "config.yaml"
 
-// writeConfig writes the settings with every default filled in.
+// writeConfig writes the settings with every default filled in, but without the
+// names of files, which another run would write to as well.
 func (f *runFolder) writeConfig(flags *runFlags, rules []placementRule) error {
 	resolved := struct {
-		runFlags   `yaml:",inline"`
+		Flags      runFlags        `yaml:",inline"`
 		Placements []placementRule `yaml:"placements,omitempty"`
 	}{*flags, rules}
+	out := &resolved.Flags
+	out.Out, out.JSON, out.Record, out.Replay = "", "", "", ""
 	text, err := yaml.Marshal(resolved)
 	if err != nil {
 		return fmt.Errorf("run folder: %w", err)

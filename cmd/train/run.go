@@ -360,7 +360,7 @@ func (r *run) closeOutput() error {
 // openOutput makes the run folder and opens everything that events go to.
 func (r *run) openOutput(t terminal) error {
 	var err error
-	if r.folder, err = openRunFolder(r.Out, r.Resume, r.Model, r.Dataset, r.began); err != nil {
+	if r.folder, err = openRunFolder(r.Out, string(r.Resume), r.Model, r.Dataset, r.began); err != nil {
 		return err
 	}
 	r.Out = r.folder.path

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/alecthomas/kong"
 )
 
 // runFlags are the settings of a training run. The same struct gives the
 // flags, their help and the keys of the YAML file (-c); flags win over the file.
 type runFlags struct {
-	Config string `short:"c" placeholder:"FILE" yaml:"-" json:"-" help:"YAML file with keys named like these flags; flags win."`
+	Config kong.ConfigFlag `short:"c" xor:"config" placeholder:"FILE" yaml:"-" json:"-" help:"YAML file with keys named like these flags; flags win."`
 
 	Model   string `default:"convnet" placeholder:"NAME" yaml:"model" json:"model" help:"Model: ${models}."`
 	Dataset string `default:"mnist" placeholder:"NAME" yaml:"dataset" json:"dataset" help:"Data set: ${datasets}."`
@@ -47,10 +49,10 @@ type runFlags struct {
 	Record    string   `placeholder:"FILE" yaml:"record" json:"-" help:"Write which answers each decoding used."`
 	Replay    string   `placeholder:"FILE" yaml:"replay" json:"-" help:"Use the answers of a recorded run: the same bits."`
 
-	Out             string `placeholder:"DIR" yaml:"out" json:"out" help:"Run folder: config, metrics.jsonl, checkpoints, logs (default: a new folder in runs)."`
-	CheckpointEvery int    `placeholder:"N" yaml:"checkpoint-every" json:"checkpoint_every,omitempty" help:"Write a checkpoint every N steps, besides the one at the end of each epoch."`
-	Resume          string `placeholder:"DIR" yaml:"-" json:"resume,omitempty" help:"Go on from the newest whole checkpoint of this run folder."`
-	JSON            string `name:"json" placeholder:"PATH" yaml:"json" json:"-" help:"Write the events, one JSON object a line ('-': to standard output, and nothing else there)."`
+	Out             string     `placeholder:"DIR" yaml:"out" json:"out" help:"Run folder: config, metrics.jsonl, checkpoints, logs (default: a new folder in runs)."`
+	CheckpointEvery int        `placeholder:"N" yaml:"checkpoint-every" json:"checkpoint_every,omitempty" help:"Write a checkpoint every N steps, besides the one at the end of each epoch."`
+	Resume          resumeFlag `xor:"config" placeholder:"DIR" yaml:"-" json:"resume,omitempty" help:"Go on from the newest whole checkpoint of this run folder, with its settings; flags win."`
+	JSON            string     `name:"json" placeholder:"PATH" yaml:"json" json:"-" help:"Write the events, one JSON object a line ('-': to standard output, and nothing else there)."`
 }
 
 // validate checks what can be known before anything is loaded or started, and

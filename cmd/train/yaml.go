@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"reflect"
 
 	"github.com/alecthomas/kong"
@@ -19,6 +20,20 @@ type placementRule struct {
 	K         int    `yaml:"k" json:"k,omitempty"`
 }
 
+// resumeFlag names a run folder, whose config.yaml gives the other flags their values.
+type resumeFlag string
+
+// BeforeResolve makes kong read the folder's configuration, as -c does.
+func (f resumeFlag) BeforeResolve(k *kong.Kong, ctx *kong.Context, trace *kong.Path) error {
+	dir := string(ctx.FlagValue(trace.Flag).(resumeFlag))
+	resolver, err := k.LoadConfig(filepath.Join(dir, configName))
+	if err != nil {
+		return fmt.Errorf("--resume: %w", err)
+	}
+	ctx.AddResolver(resolver)
+	return nil
+}
+
 // yamlLoader returns kong's loader of -c files. An unknown key or a value of
 // the wrong type is an error that shows line and column. Values become the
 // defaults of the flags of the same name; the list of placements, which has no
@@ -30,7 +45,7 @@ func yamlLoader(rules *[]placementRule) kong.ConfigurationLoader {
 			return nil, err
 		}
 		var typed struct {
-			runFlags   `yaml:",inline"`
+			Flags      runFlags        `yaml:",inline"`
 			Placements []placementRule `yaml:"placements"`
 		}
 		if err := yaml.UnmarshalWithOptions(text, &typed, yaml.Strict()); err != nil && !errors.Is(err, io.EOF) {
