@@ -56,6 +56,9 @@ type placement struct {
 	states  [][]coded.Tensor // by slot, of slots without a worker, until the first update
 	covers  []*cover         // for reuse
 
+	rough      bool      // a repair would amplify rounding too much
+	roughUntil time.Time // no rebuild before
+
 	keptStep int    // step of the operands counted in kept
 	kept     [3]int // by product: operands kept since the last update
 }

@@ -35,23 +35,17 @@ func (b *inbox) full() bool { return len(b.got) == len(b.donors) }
 // sum adds the donations up in the order of slots, in float64.
 func (b *inbox) sum() ([]coded.Tensor, error) {
 	first := b.got[b.donors[0]].state
+	weights := make([]float64, len(b.donors))
+	for i, slot := range b.donors {
+		d := b.got[slot]
+		weights[i] = d.weight
+		if !slices.EqualFunc(d.state, first, func(x, y coded.Tensor) bool { return slices.Equal(x.Shape, y.Shape) }) {
+			return nil, fmt.Errorf("donations of slots %d and %d have tensors of different shapes", slot, b.donors[0])
+		}
+	}
 	sums := make([]coded.Tensor, len(first))
-	for i, t := range first {
-		acc := make([]float64, len(t.Data))
-		for _, slot := range b.donors {
-			d := b.got[slot]
-			if len(d.state) != len(first) || !slices.Equal(d.state[i].Shape, t.Shape) {
-				return nil, fmt.Errorf("donation of slot %d has %d tensors, or tensor %d not of shape %v, unlike that of slot %d",
-					slot, len(d.state), i, t.Shape, b.donors[0])
-			}
-			for j, v := range d.state[i].Data {
-				acc[j] += d.weight * float64(v)
-			}
-		}
-		sums[i] = coded.NewTensor(t.Shape...)
-		for j, v := range acc {
-			sums[i].Data[j] = float32(v)
-		}
+	for t := range first {
+		sums[t] = weighted(first[t].Shape, weights, func(i int) []float32 { return b.got[b.donors[i]].state[t].Data })
 	}
 	return sums, nil
 }

@@ -29,7 +29,12 @@ const fetchHedge = 2 * time.Second
 
 // Fetch implements coded.Executor. The tensors belong to the caller.
 func (c *Coordinator) Fetch(ctx context.Context, layer string) ([]coded.ShardState, error) {
-	f, err := c.startFetch(layer)
+	return c.fetchFrom(ctx, layer, nil)
+}
+
+// fetchFrom fetches from exactly the given slots; nil leaves the choice.
+func (c *Coordinator) fetchFrom(ctx context.Context, layer string, only []int) ([]coded.ShardState, error) {
+	f, err := c.startFetch(layer, only)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +69,7 @@ func (c *Coordinator) Fetch(ctx context.Context, layer string) ([]coded.ShardSta
 	}
 }
 
-func (c *Coordinator) startFetch(layer string) (*fetch, error) {
+func (c *Coordinator) startFetch(layer string, only []int) (*fetch, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.layers[layer]
@@ -76,7 +81,7 @@ func (c *Coordinator) startFetch(layer string) (*fetch, error) {
 	}
 	c.lastOp++
 	f := &fetch{
-		id: c.lastOp, place: p, version: c.version, pos: max(c.log.newest(), p.pos),
+		id: c.lastOp, place: p, only: only, version: c.version, pos: max(c.log.newest(), p.pos),
 		asked: map[int]*link{}, got: map[int][]coded.Tensor{}, done: make(chan struct{}),
 	}
 	c.fetched++

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -202,11 +203,22 @@ func (c *Coordinator) leave(l *link, err error) {
 	switch {
 	case errors.Is(err, errBye):
 		c.drop(l, StateLeft, "")
-	case errors.Is(err, io.EOF):
-		c.drop(l, StateFailed, "connection closed by the worker")
 	default:
-		c.drop(l, StateFailed, err.Error())
+		c.drop(l, StateFailed, reasonOf(err))
 	}
+}
+
+// reasonOf shortens what every broken connection says: the worker's name stands
+// beside it, and its address says no more.
+func reasonOf(err error) string {
+	var errno syscall.Errno
+	switch {
+	case errors.As(err, &errno):
+		return errno.Error()
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "connection closed by the worker"
+	}
+	return err.Error()
 }
 
 // drop takes a worker out of the cluster at once. Its tasks go to others.

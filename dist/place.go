@@ -155,22 +155,39 @@ func (c *Coordinator) lacking(p *placement, have []int) string {
 }
 
 // Update implements coded.Executor. It waits, within the deadline of a round,
-// only while so many workers lag that the log would lose those that are needed.
+// only while so many workers lag that the log would lose those that are needed;
+// and, rarely, for a layer to be rebuilt.
 func (c *Coordinator) Update(ctx context.Context, u coded.Update) error {
 	if err := c.throttle(ctx); err != nil {
 		return fmt.Errorf("dist: update of step %d: %w", u.Step, err)
 	}
+	if again, err := c.hand(u); again || err != nil {
+		return err
+	}
+	if err := c.rebuildAll(ctx); err != nil {
+		return err
+	}
+	if c.cfg.Record != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.cfg.Record.Flush()
+	}
+	return nil
+}
+
+// hand puts an update into the log. again tells that it was there before.
+func (c *Coordinator) hand(u coded.Update) (again bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.closed:
-		return ErrClosed
+		return false, ErrClosed
 	case u.Step <= c.applied:
-		return nil
+		return true, nil
 	}
 	for _, p := range c.layers {
 		if p.keptStep == u.Step && p.kept[coded.Forward] != p.kept[coded.Backward] {
-			return fmt.Errorf("dist: layer %s: update of step %d: %d operands of forward and %d of backward products were kept",
+			return false, fmt.Errorf("dist: layer %s: update of step %d: %d operands of forward and %d of backward products were kept",
 				p.layer.Name, u.Step, p.kept[coded.Forward], p.kept[coded.Backward])
 		}
 	}
@@ -185,14 +202,11 @@ func (c *Coordinator) Update(ctx context.Context, u coded.Update) error {
 	c.findStale()
 	if c.cfg.Replay != nil {
 		if err := c.replayRepairs(); err != nil {
-			return err
+			return false, err
 		}
 	}
 	c.heal()
-	if c.cfg.Record != nil {
-		return c.cfg.Record.Flush()
-	}
-	return nil
+	return false, nil
 }
 
 // throttle waits while a sufficient set of every layer's shards would not

@@ -19,17 +19,20 @@ import (
 //	{"round":17,"layer":"fc1","product":1,"step":3,"sets":[[0,1,2,5]]}
 //	{"fetch":1,"layer":"fc1","sets":[[0,1,2,3]]}
 //	{"repair":3,"layer":"fc1","slot":4,"update":150,"donors":[0,1,2,3,5],"weights":[..]}
+//	{"rebuild":1,"layer":"fc1","update":160}
 //
 // Rounds and fetches are numbered from 1 as they were started. sets has for
 // each chunk the slots that it was decoded from, in order, or one set when all
 // chunks have the same. A repair was made from the donors' shards after the
-// update of that number, with weights[i] for donors[i].
+// update of that number, with weights[i] for donors[i]; a rebuild of all slots
+// from those that the fetch before it has.
 type recordLine struct {
 	Record  string        `json:"record,omitempty"`
 	Version int           `json:"version,omitempty"`
 	Round   uint64        `json:"round,omitempty"`
 	Fetch   int           `json:"fetch,omitempty"`
 	Repair  int           `json:"repair,omitempty"`
+	Rebuild int           `json:"rebuild,omitempty"`
 	Layer   string        `json:"layer,omitempty"`
 	Product coded.Product `json:"product,omitempty"`
 	Step    int           `json:"step,omitempty"`
@@ -52,6 +55,7 @@ type Recorder struct {
 	w       *bufio.Writer
 	err     error
 	repairs int
+	rebuilt int
 }
 
 // NewRecorder returns a recorder that writes to w, which it does not close.
@@ -100,6 +104,11 @@ func (r *Recorder) repair(rep *repair) {
 	})
 }
 
+func (r *Recorder) rebuild(layer string, update int) {
+	r.rebuilt++
+	r.write(recordLine{Rebuild: r.rebuilt, Layer: layer, Update: update})
+}
+
 // Flush writes out what is buffered and returns the first error so far.
 func (r *Recorder) Flush() error {
 	if r.err == nil {
@@ -117,11 +126,12 @@ type Replay struct {
 	last    uint64
 	fetches map[int]recordLine
 	mends   map[int][]recordLine // by update, in order
+	redone  map[int][]string     // by update: layers that were rebuilt
 }
 
 // ReadReplay reads what a Recorder wrote. Its errors name the line.
 func ReadReplay(r io.Reader) (*Replay, error) {
-	p := &Replay{rounds: map[uint64]recordLine{}, fetches: map[int]recordLine{}, mends: map[int][]recordLine{}}
+	p := &Replay{rounds: map[uint64]recordLine{}, fetches: map[int]recordLine{}, mends: map[int][]recordLine{}, redone: map[int][]string{}}
 	s := bufio.NewScanner(r)
 	s.Buffer(nil, maxRecordLine)
 	n := 0
@@ -166,8 +176,10 @@ func (p *Replay) line(n int, b []byte) error {
 		p.fetches[l.Fetch] = l
 	case l.Repair > 0 && len(l.Donors) > 0 && len(l.Donors) == len(l.Weights):
 		p.mends[l.Update] = append(p.mends[l.Update], l)
+	case l.Rebuild > 0:
+		p.redone[l.Update] = append(p.redone[l.Update], l.Layer)
 	default:
-		return fmt.Errorf("neither a round with sets, a fetch with a set, nor a repair with donors and weights")
+		return fmt.Errorf("neither a round with sets, a fetch with a set, a repair with donors and weights, nor a rebuild")
 	}
 	return nil
 }
@@ -200,3 +212,7 @@ func (p *Replay) fetch(count int, layer string) ([]int, error) {
 }
 
 func (p *Replay) repairs(update int) []recordLine { return p.mends[update] }
+
+func (p *Replay) rebuilt(update int, layer string) bool {
+	return slices.Contains(p.redone[update], layer)
+}

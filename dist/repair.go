@@ -71,9 +71,13 @@ func (c *Coordinator) tryRepair(l *link, p *placement) {
 		return
 	}
 	donors := slices.DeleteFunc(c.fresh(p.layer.Name, c.version), func(s int) bool { return s == l.slot || s >= p.code.N() })
-	donors, weights, _, err := p.code.Repair(l.slot, donors)
+	donors, weights, amplification, err := p.code.Repair(l.slot, donors)
 	if err != nil {
 		return // too few donors: tried again when there are more
+	}
+	if amplification > coded.MaxRepairAmplification {
+		p.rough = true
+		return
 	}
 	c.startRepair(l, p, donors, weights)
 }

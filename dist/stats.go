@@ -12,6 +12,7 @@ type Stats struct {
 	Rounds   int     // that ended well
 	Updates  int     // handed over
 	Repairs  int     // completed
+	Rebuilds int     // layers encoded anew
 	Work     float64 // spent on chunks of products: flops where shards can tell, else chunks
 	Wasted   float64 // of it, what no decoding used
 	BytesIn  int64
