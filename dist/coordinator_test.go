@@ -370,8 +370,11 @@ func TestCancelledTasksAreNotComputed(t *testing.T) {
 	if _, _, err := cl.product(m, coded.Forward, 1, false); err != nil {
 		t.Fatal(err)
 	}
-	close(block)
 	// The worker has had three tasks at most and has begun at most one of them.
+	if err := cl.workers["worker-1"].idle(cl.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	close(block)
 	// A fetch is answered after what was queued before it.
 	if _, err := cl.c.Fetch(cl.ctx(), "fc1"); err != nil {
 		t.Fatal(err)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
+	"slices"
 
 	"sync"
 	"testing"
@@ -106,6 +108,7 @@ func (w *network) dial(ctx context.Context, addr string) (*Conn, error) {
 // testWorker is a running worker.
 type testWorker struct {
 	name string
+	w    *Worker
 	node *node
 	gone <-chan struct{} // as the coordinator sees it
 	end  context.CancelFunc
@@ -174,7 +177,7 @@ func (cl *cluster) add(name string, change ...func(*WorkerConfig)) *testWorker {
 	cl.net.nodes[cfg.Addr] = n
 	cl.net.mu.Unlock()
 	ctx, cancel := context.WithCancel(context.Background())
-	tw := &testWorker{name: name, node: n, end: cancel, done: make(chan struct{})}
+	tw := &testWorker{name: name, w: w, node: n, end: cancel, done: make(chan struct{})}
 	cl.workers[name] = tw
 	go func() {
 		defer close(tw.done)
@@ -257,6 +260,39 @@ func (cl *cluster) await(worker, state string) Event {
 			cl.t.Fatalf("no event %s of %s: %v", state, worker, context.Cause(ctx))
 		}
 	}
+}
+
+// awaitEach waits for an event of each of several workers, in any order.
+func (cl *cluster) awaitEach(state string, workers ...string) {
+	cl.t.Helper()
+	ctx := cl.ctx()
+	for len(workers) > 0 {
+		select {
+		case e := <-cl.events:
+			if e.State == state {
+				workers = slices.DeleteFunc(workers, func(w string) bool { return w == e.Worker })
+			}
+		case <-ctx.Done():
+			cl.t.Fatalf("no event %s of %q: %v", state, workers, context.Cause(ctx))
+		}
+	}
+}
+
+// idle waits until a worker has seen every cancellation: no task is queued.
+func (tw *testWorker) idle(ctx context.Context) error {
+	for ctx.Err() == nil {
+		tw.w.mu.Lock()
+		s := tw.w.session
+		tw.w.mu.Unlock()
+		s.mu.Lock()
+		waiting := len(s.tasks)
+		s.mu.Unlock()
+		if waiting == 0 {
+			return nil
+		}
+		runtime.Gosched()
+	}
+	return context.Cause(ctx)
 }
 
 func (cl *cluster) place(m *toyModel) {

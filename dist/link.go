@@ -187,7 +187,7 @@ func (c *Coordinator) nextTask(l *link) (*Message, func()) {
 		if !h.fresh(r.version) || l.cursor < r.pos {
 			continue
 		}
-		chunk, ok := r.cover.next(l.slot)
+		chunk, ok := r.cover.next(l.slot, len(l.tasks) > 0)
 		if !ok {
 			continue
 		}

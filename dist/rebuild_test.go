@@ -58,9 +58,7 @@ func TestRebuild(t *testing.T) {
 		t.Errorf("%d repairs although they amplify rounding too much", r)
 	}
 	want = append(want, run(cl, m, 7, 12)...)
-	for _, name := range lost {
-		cl.await(name, StateRepaired)
-	}
+	cl.awaitEach(StateRepaired, lost...)
 	if s := cl.c.Stats(); s.Rebuilds != 1 || s.Repairs != 0 {
 		t.Errorf("%d rebuilds and %d repairs, want one rebuild", s.Rebuilds, s.Repairs)
 	}

@@ -16,7 +16,8 @@ import (
 // chunk with the least cover (slots that finished it or are at work on it)
 // among those that it has not done, searched cyclically from the slot's own
 // offset; a chunk whose cover would be enough to decode comes only when nothing
-// else is left, which doubles up on stragglers.
+// else is left, and only to a slot that has nothing else to do, which doubles up
+// on stragglers.
 //
 // When sets are given, chunk c is computed by exactly the slots of sets[c], and
 // is ready when all of them have finished.
@@ -93,8 +94,9 @@ func (c *cover) allowed(chunk, slot int) bool {
 	return c.sets == nil || slices.Contains(c.sets[chunk], slot)
 }
 
-// next returns the chunk that a slot should do next, if there is one.
-func (c *cover) next(slot int) (chunk int, ok bool) {
+// next returns the chunk that a slot should do next, if there is one. A busy
+// slot is not asked to double up on others.
+func (c *cover) next(slot int, busy bool) (chunk int, ok bool) {
 	if slot < 0 || slot >= c.slots || c.left == 0 {
 		return 0, false
 	}
@@ -103,6 +105,9 @@ func (c *cover) next(slot int) (chunk int, ok bool) {
 	for i := range c.chunks {
 		chunk := (offset + i) % c.chunks
 		if c.ready[chunk] || *c.at(chunk, slot) != cellIdle || !c.allowed(chunk, slot) {
+			continue
+		}
+		if busy && c.sets == nil && c.open[chunk].Ready() {
 			continue
 		}
 		if best < 0 || c.before(chunk, best) {

@@ -45,7 +45,7 @@ func TestRoundEndsWheneverItCan(t *testing.T) {
 			case 1: // come back
 				alive[slot] = true
 			case 2, 3: // take
-				chunk, ok := c.next(slot)
+				chunk, ok := c.next(slot, false)
 				if !ok || !alive[slot] {
 					continue
 				}
@@ -70,7 +70,7 @@ func TestRoundEndsWheneverItCan(t *testing.T) {
 				if !alive[slot] {
 					continue
 				}
-				if chunk, ok := c.next(slot); ok {
+				if chunk, ok := c.next(slot, false); ok {
 					c.start(slot, chunk)
 					at[slot] = append(at[slot], chunk)
 				}
@@ -134,7 +134,7 @@ func TestRoundWithSets(t *testing.T) {
 	}
 	for slot := range 6 {
 		for {
-			chunk, ok := c.next(slot)
+			chunk, ok := c.next(slot, false)
 			if !ok {
 				break
 			}
@@ -166,7 +166,7 @@ func TestRoundOrder(t *testing.T) {
 	var order []int
 	for range 2 {
 		for slot := range 4 {
-			chunk, ok := c.next(slot)
+			chunk, ok := c.next(slot, false)
 			if !ok {
 				t.Fatalf("nothing for slot %d", slot)
 			}
@@ -179,11 +179,14 @@ func TestRoundOrder(t *testing.T) {
 	}
 	// Every chunk is at work twice, which is enough; slot 3 alone goes on.
 	c.finish(3, 3)
-	if chunk, ok := c.next(3); !ok || chunk != 1 && chunk != 2 {
+	if chunk, ok := c.next(3, false); !ok || chunk != 1 && chunk != 2 {
 		t.Errorf("slot 3 is given chunk %d (%v), want to double up on 1 or 2", chunk, ok)
 	}
+	if chunk, ok := c.next(3, true); ok {
+		t.Errorf("slot 3, which is busy, is to double up on chunk %d", chunk)
+	}
 	c.lose(0) // 0 and 1 are at work once only
-	if chunk, ok := c.next(3); !ok || chunk != 1 {
+	if chunk, ok := c.next(3, false); !ok || chunk != 1 {
 		t.Errorf("slot 3 is given chunk %d (%v), want 1, which has lost its cover", chunk, ok)
 	}
 }
@@ -196,7 +199,7 @@ func BenchmarkRoundNext(b *testing.B) {
 		c.reset(nil)
 		for c.left > 0 {
 			for slot := range 8 {
-				if chunk, ok := c.next(slot); ok {
+				if chunk, ok := c.next(slot, false); ok {
 					c.start(slot, chunk)
 					c.finish(slot, chunk)
 				}

@@ -126,6 +126,14 @@ func (s *session) sayGoodbye(computed <-chan struct{}) {
 	select {
 	case <-written:
 	case <-timer.C:
+		return
+	case <-s.ctx.Done():
+		return
+	}
+	// The coordinator closes the connection when it has read the goodbye. To
+	// close it here, with unread messages, could lose the goodbye on its way.
+	select {
+	case <-timer.C:
 	case <-s.ctx.Done():
 	}
 }

@@ -118,8 +118,7 @@ func TestClusterOnSockets(t *testing.T) {
 	}
 	workers[4].stop()
 	workers[5].stop()
-	cl.await("worker-5", StateLeft)
-	cl.await("worker-6", StateLeft)
+	cl.awaitEach(StateLeft, "worker-5", "worker-6")
 	cl.train(m, 16, 18) // needs worker-4
 }
 
