@@ -2,7 +2,6 @@ package dist
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -272,16 +271,9 @@ func (s *session) advance(h *heldShard, version int) {
 func (s *session) fail(h *heldShard, op *operation, err error) {
 	s.mu.Lock()
 	h.version, h.shard = -1, nil
-	name := h.layer.Name
 	s.mu.Unlock()
-	err = fmt.Errorf("layer %s: %s: %w", name, op.kind, err)
-	written := make(chan struct{})
-	s.send(&Message{Header: Header{Kind: KindBye, Error: err.Error()}}, func() { close(written) })
-	<-written
-	s.stop(errors.Join(errShardFailed, err))
+	s.quit(fmt.Errorf("layer %s: %s: %w", h.layer.Name, op.kind, err))
 }
-
-var errShardFailed = errors.New("a shard failed")
 
 func (k opKind) String() string {
 	return [...]string{"place", "repair", "gradient", "update", "donation", "fetch"}[k]

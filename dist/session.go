@@ -39,6 +39,7 @@ type session struct {
 	inboxes  map[uint64]*inbox   // of repairs, by number
 	newest   map[string]uint64   // repair, by layer
 	changed  chan struct{}       // closed and replaced when an inbox comes
+	broken   error               // why the worker ended the session itself
 }
 
 // outQueue is how many messages wait for the writer.
@@ -78,6 +79,41 @@ func (s *session) stop(reason error) {
 	s.conn.Close()
 }
 
+// quit ends the session because of what happened here, and tells the
+// coordinator why.
+func (s *session) quit(err error) {
+	s.mu.Lock()
+	first := s.broken == nil
+	if first {
+		s.broken = err
+	}
+	s.mu.Unlock()
+	if first {
+		s.lastWords(&Message{Header: Header{Kind: KindBye, Error: err.Error()}})
+		s.stop(err)
+	}
+}
+
+// lastWords sends a message and waits, not for long, until the coordinator has
+// closed the connection after it: to close it here, with unread messages, could
+// lose the message on its way.
+func (s *session) lastWords(m *Message) {
+	const grace = 2 * time.Second
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case s.out <- outgoing{m, nil}:
+	case <-timer.C:
+		return
+	case <-s.ctx.Done():
+		return
+	}
+	select {
+	case <-timer.C:
+	case <-s.ctx.Done():
+	}
+}
+
 // run1 runs the session until its connection or ctx ends.
 func (s *session) serve(ctx context.Context) error {
 	defer s.releaseAll()
@@ -96,46 +132,18 @@ func (s *session) serve(ctx context.Context) error {
 	select {
 	case <-s.ctx.Done():
 	case <-ctx.Done():
-		s.sayGoodbye(computed)
+		select {
+		case <-computed: // the chunk under way is finished
+			s.lastWords(&Message{Header: Header{Kind: KindBye}})
+		case <-s.ctx.Done():
+		}
 	}
 	s.stop(nil)
 	s.wg.Wait()
+	if s.broken != nil {
+		return s.broken
+	}
 	return context.Cause(s.ctx)
-}
-
-// sayGoodbye waits for the chunk under way and tells the coordinator that the
-// worker leaves. A coordinator that takes nothing is not waited for long.
-func (s *session) sayGoodbye(computed <-chan struct{}) {
-	const grace = 2 * time.Second
-	select {
-	case <-computed:
-	case <-s.ctx.Done():
-		return
-	}
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
-	written := make(chan struct{})
-	bye := outgoing{&Message{Header: Header{Kind: KindBye}}, func() { close(written) }}
-	select {
-	case s.out <- bye:
-	case <-timer.C:
-		return
-	case <-s.ctx.Done():
-		return
-	}
-	select {
-	case <-written:
-	case <-timer.C:
-		return
-	case <-s.ctx.Done():
-		return
-	}
-	// The coordinator closes the connection when it has read the goodbye. To
-	// close it here, with unread messages, could lose the goodbye on its way.
-	select {
-	case <-timer.C:
-	case <-s.ctx.Done():
-	}
 }
 
 func (s *session) hello() *Message {
@@ -191,15 +199,21 @@ func (s *session) write() {
 	}
 }
 
-// read sorts what arrives, until the connection ends or the coordinator breaks
-// the protocol.
+// read sorts what arrives, until the connection ends. After a message that
+// breaks the protocol it only waits for the end.
 func (s *session) read() error {
 	var m Message
+	refused := false
 	for {
-		if err := s.conn.Recv(&m); err != nil {
-			return err
+		err := s.conn.Recv(&m)
+		if err == nil && !refused {
+			if bad := s.handle(&m); errors.Is(bad, errBye) {
+				err = bad
+			} else if bad != nil {
+				refused = true
+				s.wg.Go(func() { s.quit(bad) })
+			}
 		}
-		err := s.handle(&m)
 		for i, t := range m.Tensors {
 			s.w.buffers.give(t.Data)
 			m.Tensors[i] = coded.Tensor{}

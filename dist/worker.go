@@ -113,6 +113,8 @@ func (w *Worker) Serve(ctx context.Context, from Acceptor) error {
 	var wg sync.WaitGroup
 	defer w.dropKept()
 	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	for {
 		conn, err := from.Accept(ctx)
 		if err != nil {
