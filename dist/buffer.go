@@ -13,6 +13,7 @@ import (
 type bufferPool struct {
 	mu   sync.Mutex
 	free map[int][][]float32
+	made int // buffers that had to be allocated
 }
 
 // buffersPerSize bounds what the pool keeps of each size.
@@ -23,6 +24,7 @@ func (p *bufferPool) take(size int) []float32 {
 	defer p.mu.Unlock()
 	list := p.free[size]
 	if len(list) == 0 {
+		p.made++
 		return make([]float32, size)
 	}
 	last := len(list) - 1

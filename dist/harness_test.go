@@ -278,6 +278,13 @@ func (cl *cluster) awaitEach(state string, workers ...string) {
 	}
 }
 
+func (cl *cluster) pools() (pools []*bufferPool) {
+	for _, tw := range cl.workers {
+		pools = append(pools, &tw.w.buffers)
+	}
+	return pools
+}
+
 // idle waits until a worker has seen every cancellation: no task is queued.
 func (tw *testWorker) idle(ctx context.Context) error {
 	for ctx.Err() == nil {
