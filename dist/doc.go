@@ -37,8 +37,31 @@
 //     loop that looks for seeds and lost members for ever, so that partitions of
 //     any length heal.
 //
-//   - Worker and Coordinator hand out the chunks of a round, end it when the
-//     decoder has enough, keep shards up to date and repair those that are lost.
+//   - Worker holds shards and computes; Coordinator is the coded.Executor that
+//     drives them, as the next section says.
+//
+// # Rounds, updates and repairs
+//
+// A layer is cut into the n slots of a one-sided code with generator G; the
+// worker in slot i holds the shard F_i = sum_j G_ij W_j. A round is one product,
+// cut into chunks. Every chunk needs a set of slots S that decodes it, D G_S = I:
+// any k of n for an MDS code. Work is handed out by pull, the chunk with the
+// least cover first, and the round ends when each chunk is ready, whoever did
+// it; what is still queued is cancelled. So the finished part of a slow worker's
+// work counts.
+//
+// Kept operands and updates form one ordered log, which is streamed to each
+// worker by a goroutine of its own, from that connection's cursor. A shard's
+// version is the number of updates that it has applied; a product is computed at
+// the version that it was started at, by workers at most one update behind. A
+// worker that the log has left behind, or that is new, is repaired after some
+// update t: donors d send their shards straight to it, it takes the combination
+//
+//	F_m = sum_d c_d F_d,  c = G_m pinv(G_donors)
+//
+// of least norm, which amplifies rounding least (the repair of an erasure-coded
+// store: Dimakis et al., IEEE Trans. Inf. Theory 56(9), 2010), and then applies
+// the log from t on. If the norm of c is too large, all slots are encoded anew.
 //
 // # What holds
 //
@@ -47,12 +70,23 @@
 // alive, and one that it lists may be dead for seconds: it is a hint, and
 // connections and deadlines decide.
 //
+// An Executor's results depend on nothing but the operands and which slots each
+// chunk is decoded from: a Recorder notes those choices and the repairs, and a
+// Replay gives the same bits. However the workers behave, the coordinator holds
+// the operands of the last History updates and of the rounds under way, and a
+// worker those of Window updates; no worker can hold up another.
+//
 // # What does not
+//
+// A layer's operands are paired in their order within a training step: the first
+// forward operand kept with the first backward one. A worker that answers
+// wrongly is believed. Two workers of one name push each other out.
 //
 // Whoever holds the key is trusted with the memory limits that the frames have,
 // and with the contents of messages. Without a key, on loopback, every local
 // user can join. Two messages sent at the same time arrive in either order.
 //
-// Conn, Listener and Membership are safe for concurrent use as their comments
+// The Executor's methods of a Coordinator belong to one goroutine, its others are
+// safe for concurrent use. Conn, Listener and Membership are as their comments
 // say; so is a Message that is only read.
 package dist
