@@ -264,11 +264,11 @@ func (c *Coordinator) findStale() {
 		}
 		clear(l.tasks)
 		c.abandon(l)
-		if !l.stale {
-			l.stale = true
-		} else {
-			c.rest(l) // it did not even follow after a repair
+		if l.stale {
+			c.rest(l) // it does not even follow after a repair
+			continue
 		}
+		l.stale = true
 		c.report(l, StateStale, fmt.Sprintf("more than %d updates behind", c.cfg.History))
 	}
 }
