@@ -181,7 +181,7 @@ func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x636f6
 func (r *run) buildOptimizer() error {
 	steps := r.totalSteps()
 	if r.LR == 0 {
-		r.LR = map[string]float64{"sgd": 0.05, "adam": 0.001}[r.Optimizer]
+		r.LR = map[string]float64{"sgd": 0.01, "adam": 0.001}[r.Optimizer]
 	}
 	lr, err := schedule(r.Schedule, r.LR, steps)
 	if err != nil {

@@ -25,7 +25,7 @@ type runFlags struct {
 	Threads    int    `placeholder:"N" yaml:"threads" json:"threads" help:"Goroutines that compute in this process (default: the processor's cores)."`
 
 	Optimizer   string  `default:"sgd" placeholder:"NAME" yaml:"optimizer" json:"optimizer" help:"Optimiser: sgd, adam (default ${default})."`
-	LR          float64 `name:"lr" placeholder:"X" yaml:"lr" json:"lr" help:"Learning rate (default 0.05 for sgd, 0.001 for adam)."`
+	LR          float64 `name:"lr" placeholder:"X" yaml:"lr" json:"lr" help:"Learning rate (default 0.01 for sgd, 0.001 for adam)."`
 	Momentum    float64 `default:"0.9" placeholder:"X" yaml:"momentum" json:"momentum" help:"Momentum of sgd (default ${default})."`
 	WeightDecay float64 `placeholder:"X" yaml:"weight-decay" json:"weight_decay" help:"L2 penalty."`
 	Nesterov    bool    `yaml:"nesterov" json:"nesterov" help:"Nesterov's form of momentum."`

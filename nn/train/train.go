@@ -194,7 +194,7 @@ func (t *Trainer) backward(ctx context.Context, g *stepGroup, b *datasets.Batch)
 	}
 	loss, _, err := run(ctx, step, b.X, b.Labels)
 	if err != nil {
-		return fmt.Errorf("train: step %d: %w", step, err)
+		return err // it names layer and step
 	}
 	n := len(b.Labels)
 	g.batches++
