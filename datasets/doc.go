@@ -49,6 +49,13 @@
 // what it yields depends on nothing else, so that neither a resumed run nor a
 // cluster of another size repeats or skips a sample.
 //
+// # Augmentation
+//
+// LoaderConfig.Augment crops, flips and cuts out while a batch is normalised,
+// in the goroutines that prefetch. What happens to an image is drawn from
+// (seed, epoch, place in the epoch's order) alone, so the bits are the same
+// whatever Workers, Prefetch and Batch are. Loaders for evaluation have none.
+//
 // # Goroutines
 //
 // A Set does not change and may be shared. A Loader serves one epoch at a time

@@ -17,9 +17,10 @@ var ErrBusy = errors.New("another epoch is under way")
 type LoaderConfig struct {
 	Batch    int    // images in a batch; the last one of an epoch may be smaller
 	Shuffle  bool   // another order each epoch; otherwise the order of the set
-	Seed     uint64 // of the shuffling
+	Seed     uint64 // of the shuffling and the augmentation
 	Prefetch int    // batches made ahead of the one in use: 0 means 2
 	Workers  int    // goroutines that make batches: 0 means 1
+	Augment  Augment
 }
 
 func (c LoaderConfig) withDefaults() LoaderConfig {
@@ -43,9 +44,9 @@ type Batch struct {
 }
 
 // Loader cuts a set into batches, epoch after epoch. What a batch holds depends
-// only on the set, Batch, Shuffle, Seed, the epoch and the step; neither on
-// Prefetch and Workers nor on what was read before. So a run that is resumed at
-// any epoch and step sees what it would have seen.
+// only on the set, Batch, Shuffle, Seed, Augment, the epoch and the step;
+// neither on Prefetch and Workers nor on what was read before. So a run that is
+// resumed at any epoch and step sees what it would have seen, to the bit.
 //
 // All memory is taken by NewLoader. A loader serves one epoch at a time.
 type Loader struct {
@@ -76,6 +77,9 @@ func NewLoader(s *Set, c LoaderConfig) (*Loader, error) {
 		return nil, fmt.Errorf("datasets: batch of %d images is larger than %s, which has %d", c.Batch, s, s.N)
 	case c.Prefetch < 1 || c.Workers < 1:
 		return nil, fmt.Errorf("datasets: prefetch %d with %d workers, expected positive numbers", c.Prefetch, c.Workers)
+	}
+	if err := c.Augment.check(s.Shape); err != nil {
+		return nil, fmt.Errorf("datasets: %s: %w", s, err)
 	}
 	l := &Loader{set: s, c: c, order: make([]int, s.N)}
 	// One batch is in use while the others are made; more than an epoch has
@@ -187,8 +191,22 @@ func (l *Loader) fill(epoch, step int) {
 		Labels: s.labels[:n],
 		Index:  index,
 	}
-	s.err = set.BatchTo(s.batch.X, s.batch.Labels, index)
+	if l.c.Augment == (Augment{}) {
+		s.err = set.BatchTo(s.batch.X, s.batch.Labels, index)
+	} else {
+		l.vary(&s.batch)
+	}
 	s.ready <- struct{}{} // never blocks: the slot was ordered once
+}
+
+// vary fills an augmented batch.
+func (l *Loader) vary(b *Batch) {
+	set, size := l.set, l.set.ImageSize()
+	for i, j := range b.Index {
+		v := l.c.Augment.draw(l.c.Seed, b.Epoch, b.Step*l.c.Batch+i, set.Shape)
+		set.augment(b.X[i*size:][:size], j, l.c.Augment, v)
+		b.Labels[i] = int32(set.labels[j])
+	}
 }
 
 // drain forgets batches that were made and not taken. No worker is running.
