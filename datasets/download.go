@@ -10,10 +10,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/coda-ml/coda/internal/atomicfile"
 )
 
 const (
@@ -73,7 +73,7 @@ func fetchAny(ctx context.Context, o Options, client *http.Client, mirrors []str
 		}
 		o.Log.Warn("download failed", "url", url, "error", err)
 	}
-	return oneLine(failed...)
+	return oneLine(failed)
 }
 
 // fetch gets one file from one address.
@@ -99,7 +99,7 @@ func fetch(ctx context.Context, client *http.Client, url, path string, file idxF
 		return &FileError{Path: url, Problem: "wrong size", Kind: ErrChecksum,
 			Found: fmt.Sprintf("%d bytes", n), Want: fmt.Sprint(file.size)}
 	}
-	return writeWhole(path, func(w io.Writer) error { return copyVerified(w, resp.Body, url, file) })
+	return atomicfile.Write(path, func(w io.Writer) error { return copyVerified(w, resp.Body, url, file) })
 }
 
 // copyVerified copies the file and fails if it is not what it should be. It
@@ -120,46 +120,8 @@ func copyVerified(w io.Writer, r io.Reader, url string, file idxFile) error {
 	return nil
 }
 
-// writeWhole creates or replaces a file: the whole of it, or not at all, also
-// when the machine stops in between.
-func writeWhole(path string, write func(io.Writer) error) error {
-	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.part")
-	if err != nil {
-		return err
-	}
-	err = write(temp)
-	if err == nil {
-		// Without the fsync the renamed file may be empty after a crash.
-		err = oneLine(temp.Chmod(0o644), temp.Sync())
-	}
-	if err = oneLine(err, temp.Close()); err == nil {
-		err = os.Rename(temp.Name(), path)
-	}
-	if err != nil {
-		return oneLine(err, os.Remove(temp.Name()))
-	}
-	return syncFolder(filepath.Dir(path))
-}
-
-// syncFolder makes the renaming last.
-func syncFolder(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil // folders cannot be synced there
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return oneLine(d.Sync(), d.Close())
-}
-
-// oneLine joins the errors that are not nil, as errors.Join does, but on one
-// line.
-func oneLine(errs ...error) error {
-	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
-	if len(errs) == 0 {
-		return nil
-	}
+// oneLine joins errors, as errors.Join does, but on one line.
+func oneLine(errs []error) error {
 	args := make([]any, len(errs))
 	for i, err := range errs {
 		args[i] = err

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -273,36 +272,5 @@ func TestDefaultClientIsUsed(t *testing.T) {
 	m := newMirror(t, serving(content, "", same))
 	if _, err := find(t, f, Options{CacheDir: t.TempDir(), Mirrors: []string{m.URL + "/tiny"}}, noGo()); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestWriteWhole(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "f")
-	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	broken := errors.New("broken")
-	err := writeWhole(path, func(w io.Writer) error {
-		if _, err := w.Write([]byte("ne")); err != nil {
-			return err
-		}
-		return broken
-	})
-	if data, _ := os.ReadFile(path); !errors.Is(err, broken) || string(data) != "old" {
-		t.Errorf("after a failed write: %q, %v", data, err)
-	}
-	err = writeWhole(path, func(w io.Writer) error {
-		_, err := w.Write([]byte("new"))
-		return err
-	})
-	if data, _ := os.ReadFile(path); err != nil || string(data) != "new" {
-		t.Errorf("after a write: %q, %v", data, err)
-	}
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
-		t.Errorf("left behind: %v, %v", entries, err)
-	}
-	if err := writeWhole(filepath.Join(dir, "none", "f"), func(io.Writer) error { return nil }); !isMissing(err) {
-		t.Errorf("no folder: got %v", err)
 	}
 }

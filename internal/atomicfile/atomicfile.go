@@ -7,6 +7,9 @@
 //		return encode(w)
 //	})
 //
+// Windows cannot sync a folder: there the file is whole, but after a crash of
+// the machine it may be the old one.
+//
 // Calls for different paths may run at the same time; of two for the same
 // path one wins.
 package atomicfile
@@ -16,63 +19,107 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
-
-	"github.com/google/renameio/v2"
+	"runtime"
 )
 
 // Write calls write with a buffered writer and puts what it has written at
 // path, with mode 0644 or that of the file it replaces. If write or anything
-// after it fails, path is left alone and nothing remains beside it. The
-// folder must exist.
-func Write(path string, write func(w io.Writer) error) (err error) {
-	dir := filepath.Dir(path)
-	t, err := renameio.NewPendingFile(path, renameio.WithTempDir(dir), renameio.WithPermissions(0o644), renameio.WithExistingPermissions())
-	if err != nil {
+// up to the renaming fails, path is left alone and nothing remains beside it.
+// The folder must exist.
+func Write(path string, write func(w io.Writer) error) error {
+	if err := replace(path, write); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	defer func() {
-		if err != nil {
-			// After a successful rename there is nothing to clean up.
-			err = errors.Join(fmt.Errorf("write %s: %w", path, err), t.Cleanup())
-		}
-	}()
-	w := bufio.NewWriterSize(t, 1<<16)
-	if err := write(w); err != nil {
-		return err
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if err := t.CloseAtomicallyReplace(); err != nil {
-		return err
-	}
-	return syncDir(dir)
+	return nil
 }
 
-// syncDir makes a rename in the folder last: on Linux the new name is in the
-// folder's data, which fsync of the file does not write.
-func syncDir(dir string) error {
+func replace(path string, write func(w io.Writer) error) error {
+	mode, err := modeOf(path)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*.part")
+	if err != nil {
+		return err
+	}
+	if err := fill(f, mode, write); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return syncFolder(dir)
+}
+
+// modeOf returns the mode for a new file at path. What is there must be a
+// regular file, because a rename would replace a link or a device as well.
+func modeOf(path string) (fs.FileMode, error) {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return 0o644, nil
+	case err != nil:
+		return 0, err
+	case !info.Mode().IsRegular():
+		return 0, fmt.Errorf("it is there and has mode %v, want a regular file", info.Mode())
+	}
+	return info.Mode().Perm(), nil
+}
+
+// fill writes, syncs and closes the file. Without the sync the renamed file
+// may be empty after a crash.
+func fill(f *os.File, mode fs.FileMode, write func(w io.Writer) error) error {
+	w := bufio.NewWriterSize(f, 1<<16)
+	err := write(w)
+	if err == nil {
+		err = w.Flush()
+	}
+	if err == nil {
+		err = errors.Join(f.Chmod(mode), f.Sync())
+	}
+	return errors.Join(err, f.Close())
+}
+
+// RenameFolder gives a finished folder its name: the folder is synced, then it
+// is renamed, then the folder that holds it is synced. The files in it must be
+// closed and synced, as those of Write are. The new name must not be taken.
+func RenameFolder(from, to string) error {
+	if err := rename(from, to); err != nil {
+		return fmt.Errorf("rename folder %s: %w", from, err)
+	}
+	return nil
+}
+
+func rename(from, to string) error {
+	// A rename would replace an empty folder.
+	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
+		if err == nil {
+			err = &fs.PathError{Op: "rename to", Path: to, Err: fs.ErrExist}
+		}
+		return err
+	}
+	if err := syncFolder(from); err != nil {
+		return err
+	}
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(to))
+}
+
+// syncFolder makes the names in a folder last: they are the folder's data,
+// which syncing the files does not write.
+func syncFolder(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
 	d, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
-}
-
-// RenameFolder gives a finished folder its name: everything in it is synced,
-// then it is renamed, then the folder that holds it is synced. The new name
-// must not be taken. The files in the folder must be closed.
-func RenameFolder(from, to string) error {
-	if err := syncDir(from); err != nil {
-		return fmt.Errorf("rename %s: %w", from, err)
-	}
-	if err := os.Rename(from, to); err != nil {
-		return err
-	}
-	if err := syncDir(filepath.Dir(to)); err != nil {
-		return fmt.Errorf("rename %s: %w", from, err)
-	}
-	return nil
 }

@@ -81,3 +81,73 @@ func TestNoFolder(t *testing.T) {
 		t.Errorf("error %v, want one that says the folder does not exist", err)
 	}
 }
+
+// TestOnlyFilesAreReplaced: a rename would replace a link too.
+func TestOnlyFilesAreReplaced(t *testing.T) {
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "folder")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := atomicfile.Write(folder, write("x")); err == nil || !strings.Contains(err.Error(), folder) || !strings.Contains(err.Error(), "want a regular file") {
+		t.Errorf("onto a folder: error %v", err)
+	}
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(folder, link); err != nil {
+		t.Logf("no links on this system: %v", err)
+	} else if err := atomicfile.Write(link, write("x")); err == nil || !strings.Contains(err.Error(), "want a regular file") {
+		t.Errorf("onto a link: error %v", err)
+	}
+	if entries, err := os.ReadDir(folder); err != nil || len(entries) != 0 {
+		t.Errorf("the folder holds %v, want nothing; error %v", entries, err)
+	}
+}
+
+func TestRenameFolder(t *testing.T) {
+	dir := t.TempDir()
+	from, to := filepath.Join(dir, "new"), filepath.Join(dir, "name")
+	if err := os.Mkdir(from, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := atomicfile.Write(filepath.Join(from, "file"), write("text")); err != nil {
+		t.Fatal(err)
+	}
+	if err := atomicfile.RenameFolder(from, to); err != nil {
+		t.Fatal(err)
+	}
+	wantFolder(t, filepath.Join(to, "file"), "text")
+	if _, err := os.Stat(from); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the old name is still there: error %v", err)
+	}
+}
+
+func TestRenameFolderRefuses(t *testing.T) {
+	dir := t.TempDir()
+	full, empty, missing := filepath.Join(dir, "full"), filepath.Join(dir, "empty"), filepath.Join(dir, "missing")
+	for _, d := range []string{full, empty} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := atomicfile.Write(filepath.Join(full, "file"), write("text")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		from, to string
+		is       error
+	}{
+		{missing, filepath.Join(dir, "x"), os.ErrNotExist},
+		{full, filepath.Join(missing, "x"), os.ErrNotExist},
+		{full, empty, os.ErrExist}, // a bare rename would replace it
+		{empty, full, os.ErrExist},
+		{empty, filepath.Join(full, "file"), os.ErrExist},
+	} {
+		if err := atomicfile.RenameFolder(c.from, c.to); !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.from) {
+			t.Errorf("%s to %s: error %v, want %v with the folder's name", c.from, c.to, err, c.is)
+		}
+	}
+	wantFolder(t, filepath.Join(full, "file"), "text")
+	if entries, err := os.ReadDir(empty); err != nil || len(entries) != 0 {
+		t.Errorf("the empty folder holds %v; error %v", entries, err)
+	}
+}

@@ -1,0 +1,71 @@
+package models_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/coda-ml/coda/models"
+	"github.com/coda-ml/coda/nn"
+	"github.com/coda-ml/coda/optim"
+)
+
+// TestThreadsDoNotChangeBits trains the convnet with 1, 2 and 3 threads, on
+// batches of two sizes: all losses, and the parameters after 20 steps, are the
+// same to the bit.
+func TestThreadsDoNotChangeBits(t *testing.T) {
+	const steps = 20
+	shape := []int{1, 28, 28}
+	train := func(threads int) (losses []float64, net *nn.Network) {
+		m, err := models.New("convnet", 10, shape, rng(3))
+		if err != nil {
+			t.Fatal(err)
+		}
+		net = network(t, m, nn.Config{Threads: threads, LabelSmoothing: 0.1})
+		sgd, err := optim.NewSGD(optim.SGDConfig{LR: optim.Constant(0.02), Momentum: 0.9, Decay: 5e-4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		data := rng(4)
+		for step := 1; step <= steps; step++ {
+			x, labels := randomBatch(data, 12-5*(step%2))
+			loss, _, err := net.Train(t.Context(), step, x, labels)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := sgd.Step(step, optimParams(net)); err != nil {
+				t.Fatal(err)
+			}
+			losses = append(losses, loss)
+		}
+		return losses, net
+	}
+	want, one := train(1)
+	for _, threads := range []int{2, 3} {
+		got, net := train(threads)
+		for i, loss := range got {
+			if math.Float64bits(loss) != math.Float64bits(want[i]) {
+				t.Fatalf("%d threads, step %d: loss %v, with one thread %v", threads, i+1, loss, want[i])
+			}
+		}
+		for i, p := range net.Params() {
+			for j, v := range one.Params()[i].Value.Data {
+				if math.Float32bits(p.Value.Data[j]) != math.Float32bits(v) {
+					t.Fatalf("%d threads: %s[%d] is %v, with one thread %v", threads, p.Name, j, p.Value.Data[j], v)
+				}
+			}
+		}
+	}
+}
+
+// randomBatch returns n images of 28x28 and their labels.
+func randomBatch(r *rand.Rand, n int) ([]float32, []int32) {
+	x, labels := make([]float32, n*28*28), make([]int32, n)
+	for i := range x {
+		x[i] = float32(r.NormFloat64())
+	}
+	for i := range labels {
+		labels[i] = r.Int32N(10)
+	}
+	return x, labels
+}
