@@ -1,19 +1,16 @@
 package nn
 
 import (
-	"bytes"
-	"encoding/json"
 	"math"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"go.uber.org/goleak"
 	"gorgonia.org/gorgonia"
 
 	"github.com/coda-ml/coda/coded"
+	"github.com/coda-ml/coda/internal/golden"
 	"github.com/coda-ml/coda/internal/kernel"
-	"github.com/coda-ml/coda/internal/safetensors"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,50 +25,9 @@ func normals(rng *rand.Rand, n int) []float32 {
 	return x
 }
 
-// golden is a file of reference values: the tensors of one case, and its
-// parameters in the text under "case".
-type golden struct {
-	t      *testing.T
-	floats map[string][]float32
-	ints   map[string][]int64
-	shapes map[string][]int
-	config map[string]float64
-}
-
-func readGolden(t *testing.T, path string) golden {
-	t.Helper()
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := safetensors.Read(bytes.NewReader(raw), int64(len(raw)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := golden{t, map[string][]float32{}, map[string][]int64{}, map[string][]int{}, map[string]float64{}}
-	if err := json.Unmarshal([]byte(f.Metadata["case"]), &g.config); err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range f.Entries {
-		g.shapes[e.Name] = e.Shape
-		if e.DType == "I64" {
-			g.ints[e.Name], err = f.Int64s(e)
-		} else {
-			g.floats[e.Name], err = f.Float32s(e)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return g
-}
-
-func (g golden) param(name string) *Param {
-	p := NewParam(g.shapes[name]...)
-	if copy(p.Value.Data, g.floats[name]) == 0 {
-		g.t.Fatalf("golden file without %s", name)
-	}
-	return p
+// goldenParam is a parameter with the values of a golden file.
+func goldenParam(c *golden.Case, name string) *Param {
+	return &Param{Value: coded.Tensor{Shape: c.Shape(name), Data: c.Floats(name)}}
 }
 
 // bench runs one module forward and backward: the loss is the sum of its

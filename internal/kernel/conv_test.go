@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/coda-ml/coda/internal/golden"
 )
 
 // onEachISA runs a test with every instruction set that the processor has.
@@ -100,24 +102,23 @@ func TestConvRandomGeometry(t *testing.T) {
 
 func TestConvGolden(t *testing.T) {
 	onEachISA(t, func(t *testing.T) {
-		for _, c := range goldens(t, "conv2d_*") {
-			t.Run(c.name, func(t *testing.T) {
-				in, _ := c.tensor(t, "x")
-				kernel, _ := c.tensor(t, "weight")
-				s, p, d := int(c.setting["stride"]), int(c.setting["padding"]), int(c.setting["dilation"])
+		for _, c := range golden.Read(t, "conv2d_*") {
+			t.Run(c.Name, func(t *testing.T) {
+				in, kernel := c.Shape("x"), c.Shape("weight")
+				s, p, d := int(c.Setting("stride")), int(c.Setting("padding")), int(c.Setting("dilation"))
 				g := Conv{
 					N: in[0], CI: in[1], H: in[2], W: in[3], CO: kernel[0], KH: kernel[2], KW: kernel[3],
-					StrideH: s, StrideW: s, PadH: p, PadW: p, DilH: d, DilW: d, Groups: int(c.setting["groups"]),
+					StrideH: s, StrideW: s, PadH: p, PadW: p, DilH: d, DilW: d, Groups: int(c.Setting("groups")),
 				}
 				got := newConvData(g, 1)
-				got.x, got.w, got.bias, got.dy = c.floats(t, "x"), c.floats(t, "weight"), c.floats(t, "bias"), c.floats(t, "grad_out")
+				got.x, got.w, got.bias, got.dy = c.Floats("x"), c.Floats("weight"), c.Floats("bias"), c.Floats("grad_out")
 				got.compute(nil, nil)
-				checkNear(t, "output", got.gotY, c.floats(t, "out"), convTolerance)
-				checkNear(t, "gradient of the input", got.gotDX, c.floats(t, "grad_x"), convTolerance)
-				checkNear(t, "gradient of the weights", got.gotDW, c.floats(t, "grad_weight"), convTolerance)
-				checkNear(t, "gradient of the bias", got.gotDB, c.floats(t, "grad_bias"), convTolerance)
+				checkNear(t, "output", got.gotY, c.Floats("out"), convTolerance)
+				checkNear(t, "gradient of the input", got.gotDX, c.Floats("grad_x"), convTolerance)
+				checkNear(t, "gradient of the weights", got.gotDW, c.Floats("grad_weight"), convTolerance)
+				checkNear(t, "gradient of the bias", got.gotDB, c.Floats("grad_bias"), convTolerance)
 				ConvBackwardBias(nil, g, got.dy, got.gotDB)
-				checkNear(t, "gradient of the bias alone", got.gotDB, c.floats(t, "grad_bias"), convTolerance)
+				checkNear(t, "gradient of the bias alone", got.gotDB, c.Floats("grad_bias"), convTolerance)
 			})
 		}
 	})
@@ -270,7 +271,13 @@ func TestConvSteadyStateAllocatesNothing(t *testing.T) {
 	for name, g := range convShapes {
 		d := randomConvData(g, 8)
 		d.compute(p, &ws)
-		if allocs := testing.AllocsPerRun(5, func() { d.compute(p, &ws) }); allocs > 0 {
+		// How many goroutines of the pool take part, and so have got memory,
+		// is chance: a steady state may need a few rounds.
+		allocs := 1.0
+		for try := 0; allocs > 0 && try < 10; try++ {
+			allocs = testing.AllocsPerRun(5, func() { d.compute(p, &ws) })
+		}
+		if allocs > 0 {
 			t.Errorf("%s: %v allocations, want none", name, allocs)
 		}
 	}

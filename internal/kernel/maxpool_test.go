@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/coda-ml/coda/internal/golden"
 )
 
 // referencePool pools from the definition.
@@ -103,15 +105,15 @@ func TestMaxPoolRandomGeometry(t *testing.T) {
 
 func TestMaxPoolGolden(t *testing.T) {
 	onEachISA(t, func(t *testing.T) {
-		for _, c := range goldens(t, "maxpool_*") {
-			in, _ := c.tensor(t, "x")
-			k, s, p := int(c.setting["kernel"]), int(c.setting["stride"]), int(c.setting["padding"])
+		for _, c := range golden.Read(t, "maxpool_*") {
+			in := c.Shape("x")
+			k, s, p := int(c.Setting("kernel")), int(c.Setting("stride")), int(c.Setting("padding"))
 			g := MaxPool{N: in[0], C: in[1], H: in[2], W: in[3], KH: k, KW: k, StrideH: s, StrideW: s, PadH: p, PadW: p}
 			y, choice, dx := make([]float32, g.OutLen()), make([]uint16, g.OutLen()), make([]float32, g.InLen())
-			MaxPoolForward(nil, g, c.floats(t, "x"), y, choice)
-			checkSame(t, c.name+": output", y, c.floats(t, "out"))
-			MaxPoolBackward(nil, g, c.floats(t, "grad_out"), choice, dx)
-			checkNear(t, c.name+": gradient", dx, c.floats(t, "grad_x"), 1e-6)
+			MaxPoolForward(nil, g, c.Floats("x"), y, choice)
+			checkSame(t, c.Name+": output", y, c.Floats("out"))
+			MaxPoolBackward(nil, g, c.Floats("grad_out"), choice, dx)
+			checkNear(t, c.Name+": gradient", dx, c.Floats("grad_x"), 1e-6)
 		}
 	})
 }

@@ -6,22 +6,23 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/coda-ml/coda/internal/golden"
 )
 
 func TestCrossEntropyGolden(t *testing.T) {
-	for _, c := range goldens(t, "cross_entropy_scale*") {
-		t.Run(c.name, func(t *testing.T) {
-			shape, _ := c.tensor(t, "x")
-			n, classes := shape[0], shape[1]
-			x, labels := c.floats(t, "x"), c.labels(t, "target")
+	for _, c := range golden.Read(t, "cross_entropy_*") {
+		t.Run(c.Name, func(t *testing.T) {
+			n, classes := c.Shape("x")[0], c.Shape("x")[1]
+			x, labels := c.Floats("x"), c.Labels("target")
 			grad := make([]float32, len(x))
-			loss, err := SoftmaxCrossEntropy(x, labels, n, classes, c.setting["label_smoothing"], grad)
+			loss, err := SoftmaxCrossEntropy(x, labels, n, classes, c.Setting("label_smoothing"), grad)
 			if err != nil {
 				t.Fatal(err)
 			}
-			checkNear(t, "loss", []float32{float32(loss)}, c.floats(t, "loss"), 1e-6)
-			checkNear(t, "gradient", grad, c.floats(t, "grad_x"), 1e-6)
-			alone, err := SoftmaxCrossEntropy(x, labels, n, classes, c.setting["label_smoothing"], nil)
+			checkNear(t, "loss", []float32{float32(loss)}, c.Floats("loss"), 1e-6)
+			checkNear(t, "gradient", grad, c.Floats("grad_x"), 1e-6)
+			alone, err := SoftmaxCrossEntropy(x, labels, n, classes, c.Setting("label_smoothing"), nil)
 			if err != nil || alone != loss {
 				t.Errorf("loss without gradient %v, error %v; want %v", alone, err, loss)
 			}
