@@ -10,8 +10,8 @@
 //	}
 //
 // A model is written and read in chunks of 64 KiB, in the order given, so that a
-// checkpoint costs no second copy of the weights; the libraries for Go work on
-// whole files in memory and write the tensors in an order of their own.
+// checkpoint costs no second copy of the weights; the library for Go that there
+// is reads whole files, takes tensors as bytes, and sorts them.
 //
 // A header from outside is checked in full before anything is taken from it:
 // its length, the types, that every shape fits its bytes, and that the
