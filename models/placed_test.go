@@ -24,7 +24,7 @@ func TestPlacedGradients(t *testing.T) {
 		{"mlp", func(m nn.Module) []*nn.Linear { return []*nn.Linear{m.(*models.MLP).FC1, m.(*models.MLP).FC2} }},
 	} {
 		t.Run(test.model, func(t *testing.T) {
-			x, labels := randomBatch(16)
+			x, labels := randomBatch(rng(9), 16)
 			local := newModel(t, test.model)
 			want := gradients(t, local, 1, x, labels)
 
@@ -54,15 +54,15 @@ func TestPlacedGradients(t *testing.T) {
 
 func newModel(t *testing.T, name string) nn.Module {
 	t.Helper()
-	m, err := models.New(name, 10, []int{1, 28, 28}, rand.New(rand.NewPCG(7, 8)))
+	m, err := models.New(name, 10, []int{1, 28, 28}, rng(7))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return m
 }
 
-func randomBatch(n int) ([]float32, []int32) {
-	rng := rand.New(rand.NewPCG(9, 10))
+// randomBatch returns n images of 28x28 and their labels.
+func randomBatch(rng *rand.Rand, n int) ([]float32, []int32) {
 	x, labels := make([]float32, n*28*28), make([]int32, n)
 	for i := range x {
 		x[i] = float32(rng.NormFloat64())

@@ -2,7 +2,6 @@ package models_test
 
 import (
 	"math"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/coda-ml/coda/models"
@@ -56,16 +55,4 @@ func TestThreadsDoNotChangeBits(t *testing.T) {
 			}
 		}
 	}
-}
-
-// randomBatch returns n images of 28x28 and their labels.
-func randomBatch(r *rand.Rand, n int) ([]float32, []int32) {
-	x, labels := make([]float32, n*28*28), make([]int32, n)
-	for i := range x {
-		x[i] = float32(r.NormFloat64())
-	}
-	for i := range labels {
-		labels[i] = r.Int32N(10)
-	}
-	return x, labels
 }

@@ -53,9 +53,26 @@
 //
 // A layer does not know where its product is computed. With On(placement) its
 // training graphs hold the placement's nodes in place of the local product;
-// bias and activation stay here, and evaluation uses the local weight, which
-// the placement brings up to date. Resident keeps the weights on the workers
-// of a coded.Executor.
+// bias and activation stay here, and evaluation uses the local weight.
+//
+// Resident keeps the weights of Linear layers in coded form on the workers of a
+// coded.Executor (see packages coded and nn/shard), where they are trained as
+// well. X and dY go out, any sufficient set of answers is decoded:
+//
+//	x  -> forward start  -> forward wait and decode  = x·Wᵀ
+//	dy -> backward start -> backward wait and decode = dy·W
+//
+// A start returns at once, so what does not depend on the answers runs while
+// they are under way. The life of placed layers is
+//
+//	model.FC1.Place(&nn.Resident{Executor: executor, Code: code, Chunks: 4})
+//	err := nn.Place(ctx, model, nil)          // encode the weights, send them
+//	loss, correct, err := net.Train(ctx, step, x, labels)
+//	err = nn.UpdatePlaced(ctx, model, update) // an optimiser step, on the workers
+//	momenta, err := nn.Sync(ctx, model)       // decode, before evaluation and checkpoints
+//
+// The weights are then Remote: they have no Grad here, and optimisers leave
+// them alone. Package nn/train does all of this.
 //
 // # Errors
 //
@@ -67,8 +84,9 @@
 //
 // # Guarantees
 //
-// The same parameters, batches, number of threads and binary give the same
-// bits. Another number of threads or another batch size may round differently.
-// A Network, a Graph and the modules of a model belong to one goroutine at a
-// time; different networks may run at once if they share no parameter.
+// The same parameters, batches and binary give the same bits, on any number of
+// threads. Another batch size may round differently, and so may another set of
+// answers of a placed layer. A Network, a Graph and the modules of a model belong
+// to one goroutine at a time; different networks may run at once if they share
+// no parameter.
 package nn
