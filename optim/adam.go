@@ -77,7 +77,7 @@ func (a *Adam) Step(step int, params []Param) error {
 	c := a.config
 	for _, p := range params {
 		kernel.Adam(p.Value, a.memory.buffer(p.Name, 0), a.memory.buffer(p.Name, 1), p.Grad, kernel.AdamStep{
-			LR: lr, Beta1: c.Beta1, Beta2: c.Beta2, Epsilon: c.Eps, Decay: p.decay(c.Decay), Step: a.memory.updates + 1,
+			LR: lr, Beta1: c.Beta1, Beta2: c.Beta2, Epsilon: c.Eps, Decay: p.decay(c.Decay), Scale: 1, Step: a.memory.updates + 1,
 		})
 	}
 	a.memory.updates++

@@ -5,6 +5,7 @@ package kernel
 import "golang.org/x/sys/cpu"
 
 //go:generate go -C gen run . -out ../kernels_amd64.s -stubs ../kernels_amd64.go -pkg kernel
+//go:generate go -C gen run . -optim -out ../kernels_optim_amd64.s -stubs ../kernels_optim_amd64.go -pkg kernel
 
 // What the generated kernels need; VNNI and the like are not used.
 var (

@@ -149,26 +149,6 @@ func addReLUAVX2(dst *float32, a *float32, b *float32, n int)
 //go:noescape
 func reluBackwardAVX2(dx *float32, dy *float32, y *float32, n int)
 
-// sgdAVX2 makes a step of SGD.
-//
-//go:noescape
-func sgdAVX2(w *float32, grad *float32, n int, scale float32, decay float32, lr float32)
-
-// sgdMomentumAVX2 makes a step of SGD with momentum.
-//
-//go:noescape
-func sgdMomentumAVX2(w *float32, velocity *float32, grad *float32, n int, scale float32, decay float32, momentum float32, lr float32)
-
-// sgdNesterovAVX2 makes a step of SGD with Nesterov's momentum.
-//
-//go:noescape
-func sgdNesterovAVX2(w *float32, velocity *float32, grad *float32, n int, scale float32, decay float32, momentum float32, lr float32)
-
-// adamAVX2 makes a step of Adam, see adamConstants.
-//
-//go:noescape
-func adamAVX2(w *float32, m *float32, v *float32, grad *float32, n int, decay float32, beta1 float32, rest1 float32, beta2 float32, rest2 float32, root float32, eps float32, step float32)
-
 // sumAVX2 adds x to the lanes.
 //
 //go:noescape
@@ -223,26 +203,6 @@ func addReLUAVX512(dst *float32, a *float32, b *float32, n int)
 //
 //go:noescape
 func reluBackwardAVX512(dx *float32, dy *float32, y *float32, n int)
-
-// sgdAVX512 makes a step of SGD.
-//
-//go:noescape
-func sgdAVX512(w *float32, grad *float32, n int, scale float32, decay float32, lr float32)
-
-// sgdMomentumAVX512 makes a step of SGD with momentum.
-//
-//go:noescape
-func sgdMomentumAVX512(w *float32, velocity *float32, grad *float32, n int, scale float32, decay float32, momentum float32, lr float32)
-
-// sgdNesterovAVX512 makes a step of SGD with Nesterov's momentum.
-//
-//go:noescape
-func sgdNesterovAVX512(w *float32, velocity *float32, grad *float32, n int, scale float32, decay float32, momentum float32, lr float32)
-
-// adamAVX512 makes a step of Adam, see adamConstants.
-//
-//go:noescape
-func adamAVX512(w *float32, m *float32, v *float32, grad *float32, n int, decay float32, beta1 float32, rest1 float32, beta2 float32, rest2 float32, root float32, eps float32, step float32)
 
 // sumAVX512 adds x to the lanes.
 //

@@ -111,35 +111,3 @@ func maxAbsGo(x []float32) (most uint32) {
 	}
 	return most
 }
-
-func sgdGo(w, grad []float32, s *SGDStep) {
-	grad = grad[:len(w)]
-	for i := range w {
-		g := float32(s.Scale*grad[i]) + float32(s.Decay*w[i])
-		w[i] -= float32(s.LR * g)
-	}
-}
-
-func sgdMomentumGo(w, velocity, grad []float32, s *SGDStep) {
-	velocity, grad = velocity[:len(w)], grad[:len(w)]
-	for i := range w {
-		g := float32(s.Scale*grad[i]) + float32(s.Decay*w[i])
-		v := float32(s.Momentum*velocity[i]) + g
-		velocity[i] = v
-		if s.Nesterov {
-			v = g + float32(s.Momentum*v)
-		}
-		w[i] -= float32(s.LR * v)
-	}
-}
-
-func adamGo(w, m, v, grad []float32, c *adamConstants) {
-	m, v, grad = m[:len(w)], v[:len(w)], grad[:len(w)]
-	for i := range w {
-		g := grad[i] + float32(c.decay*w[i])
-		m[i] = float32(c.beta1*m[i]) + float32(c.rest1*g)
-		v[i] = float32(c.beta2*v[i]) + float32(float32(c.rest2*g)*g)
-		root := float32(math.Sqrt(float64(v[i])))
-		w[i] -= float32(float32(c.step*m[i]) / (float32(c.root*root) + c.eps))
-	}
-}

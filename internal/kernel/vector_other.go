@@ -12,7 +12,4 @@ func columnSumsVec(dst, x []float32, ld, rows int)                   { columnSum
 func sumVec(lanes *[sumLanes]float32, x []float32)                   { sumGo(lanes, x) }
 func dotVec(lanes *[sumLanes]float32, a, b []float32)                { dotGo(lanes, a, b) }
 func maxAbsVec(x []float32) uint32                                   { return maxAbsGo(x) }
-func sgdVec(w, grad []float32, s *SGDStep)                           { sgdGo(w, grad, s) }
-func sgdMomentumVec(w, velocity, grad []float32, s *SGDStep)         { sgdMomentumGo(w, velocity, grad, s) }
-func adamVec(w, m, v, grad []float32, c *adamConstants)              { adamGo(w, m, v, grad, c) }
 func combineVec(add bool, dst, w []float32, xs [][]float32, off int) { combineGo(add, dst, w, xs, off) }

@@ -87,7 +87,10 @@ func TestVectorsAllocateNothing(t *testing.T) {
 		ColumnSums(x[:10], y, 10, 10)
 		SGD(x, nil, y, testSGD0)
 		Adam(x, x, x, y, testAdam)
-		y[0] = Sum(x) + Dot(x, y) + MaxAbs(x)
+		AMSGrad(x, x, x, x, y, testAdam)
+		RMSProp(x, x, x, y, testRMS)
+		weight, change := Lamb(w, w, w, w, w, testAdam)
+		y[0] = Sum(x) + Dot(x, y) + MaxAbs(x) + float32(weight+change)
 	}); got > 0 {
 		t.Errorf("%v allocations", got)
 	}

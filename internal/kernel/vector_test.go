@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -59,25 +60,7 @@ type elementTest struct {
 	want   func(x []float64) []float64
 }
 
-var testSGD = SGDStep{LR: 0.1, Momentum: 0.9, Decay: 1e-2, Scale: 0.25}
-var testAdam = AdamStep{LR: 1e-2, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, Decay: 1e-2, Step: 3}
-
 func elementTests() []elementTest {
-	nesterov := testSGD
-	nesterov.Nesterov = true
-	noMomentum := testSGD
-	noMomentum.Momentum = 0
-	adam := testAdam.constants()
-	momentum := func(s SGDStep) func(x []float64) []float64 {
-		return func(x []float64) []float64 {
-			g := float64(s.Scale)*x[2] + float64(s.Decay)*x[0]
-			v := float64(s.Momentum)*x[1] + g
-			if s.Nesterov {
-				return []float64{x[0] - float64(s.LR)*(g+float64(s.Momentum)*v), v}
-			}
-			return []float64{x[0] - float64(s.LR)*v, v}
-		}
-	}
 	return []elementTest{
 		{"Add", 3, 1, func(x [][]float32) { Add(x[0], x[1], x[2]) },
 			func(x [][]float32) { addGo(x[0], x[1], x[2]) },
@@ -105,33 +88,13 @@ func elementTests() []elementTest {
 		{"AddBias", 2, 1, func(x [][]float32) { AddBias(x[0], len(x[0]), 1, x[1]) },
 			func(x [][]float32) { addGo(x[0], x[0], x[1]) },
 			func(x []float64) []float64 { return []float64{x[0] + x[1]} }},
-		{"SGD", 2, 1, func(x [][]float32) { SGD(x[0], nil, x[1], noMomentum) },
-			func(x [][]float32) { sgdGo(x[0], x[1], &noMomentum) },
-			func(x []float64) []float64 {
-				s := noMomentum
-				return []float64{x[0] - float64(s.LR)*(float64(s.Scale)*x[1]+float64(s.Decay)*x[0])}
-			}},
-		{"SGD momentum", 3, 2, func(x [][]float32) { SGD(x[0], x[1], x[2], testSGD) },
-			func(x [][]float32) { sgdMomentumGo(x[0], x[1], x[2], &testSGD) }, momentum(testSGD)},
-		{"SGD Nesterov", 3, 2, func(x [][]float32) { SGD(x[0], x[1], x[2], nesterov) },
-			func(x [][]float32) { sgdMomentumGo(x[0], x[1], x[2], &nesterov) }, momentum(nesterov)},
-		{"Adam", 4, 3, func(x [][]float32) { Adam(x[0], x[1], x[2], x[3], testAdam) },
-			func(x [][]float32) { adamGo(x[0], x[1], x[2], x[3], &adam) },
-			func(x []float64) []float64 {
-				s := testAdam
-				g := x[3] + s.Decay*x[0]
-				m := s.Beta1*x[1] + (1-s.Beta1)*g
-				v := s.Beta2*x[2] + (1-s.Beta2)*g*g
-				root := math.Sqrt(v) / math.Sqrt(1-math.Pow(s.Beta2, float64(s.Step)))
-				return []float64{x[0] - s.LR/(1-math.Pow(s.Beta1, float64(s.Step)))*m/(root+s.Epsilon), m, v}
-			}},
 	}
 }
 
 // TestElementwise compares each kernel with float64, and to the bit with Go.
 func TestElementwise(t *testing.T) {
 	withVectors(t, func(t *testing.T) {
-		for _, test := range elementTests() {
+		for _, test := range append(elementTests(), optimTests()...) {
 			t.Run(test.name, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(3, 4))
 				for n := range 150 {
@@ -148,7 +111,7 @@ func (test elementTest) check(t *testing.T, r *rand.Rand, n int, special bool) {
 	for i := range test.arrays {
 		x, around := testVector(r, n, special)
 		arounds = append(arounds, around)
-		if strings.HasPrefix(test.name, "Adam") && i == 2 { // the second moment is not negative
+		if slices.Contains(meanSquares[test.name], i) {
 			for j, v := range x {
 				x[j] = max(v, -v)
 			}
@@ -222,11 +185,6 @@ func TestVectorPanics(t *testing.T) {
 		"relu backward: dy has 5":             func() { ReLUBackward(x, y, x) },
 		"relu backward: y has 5":              func() { ReLUBackward(x, x, y) },
 		"dot: b has 5":                        func() { Dot(x, y) },
-		"sgd: the gradient has 5":             func() { SGD(x, nil, y, SGDStep{}) },
-		"sgd: the velocity has 0":             func() { SGD(x, nil, x, SGDStep{Momentum: 1}) },
-		"adam: the first moment has 5":        func() { Adam(x, y, x, x, testAdam) },
-		"adam: the second moment has 5":       func() { Adam(x, x, y, x, testAdam) },
-		"adam: the gradient has 5":            func() { Adam(x, x, x, y, testAdam) },
 		"combine: 1 weights for 2 inputs":     func() { Combine(x, y[:1], rows) },
 		"combine: input 1 has 3":              func() { Combine(x, y[:2], rows) },
 		"combine: input 0 has 4":              func() { CombineAdd(y, y[:1], rows[:1]) },
@@ -268,8 +226,6 @@ func BenchmarkVectors(b *testing.B) {
 		{"CombineRows6/8192x104", 7, func() { CombineRows(x[0], 128, w, x[1:7], 104, 8192, 104) }},
 		{"ColumnSums/1024x1024", 1, func() { ColumnSums(x[0][:1024], x[1], 1024, 1024) }},
 		{"ColumnSums/16384x64", 1, func() { ColumnSums(x[0][:64], x[1], 64, 16384) }},
-		{"SGDMomentum", 5, func() { SGD(x[0], x[1], x[2], testSGD) }},
-		{"Adam", 7, func() { Adam(x[0], x[4], x[5], x[3], AdamStep{Step: 1, Beta1: 0.9, Beta2: 0.999, Epsilon: 1}) }},
 	} {
 		b.Run(bench.name+"/n=1M", func(b *testing.B) {
 			b.SetBytes(int64(4 * n * bench.arrays))

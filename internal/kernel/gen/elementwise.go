@@ -59,41 +59,6 @@ var elementwiseKernels = []elementwise{
 		func(s isa, v map[string]reg.VecVirtual) map[string]reg.VecVirtual {
 			return one("dx", s.where(v["y"], v["dy"]))
 		}},
-	{"sgd", "makes a step of SGD", []string{"w", "grad"}, []string{"scale", "decay", "lr"}, []string{"w"}, []string{"w", "grad"}, 2,
-		func(s isa, v map[string]reg.VecVirtual) map[string]reg.VecVirtual {
-			g := s.add(s.mul(v["scale"], v["grad"]), s.mul(v["decay"], v["w"]))
-			return one("w", s.sub(v["w"], s.mul(v["lr"], g)))
-		}},
-	sgdMomentum("sgdMomentum", "makes a step of SGD with momentum", false),
-	sgdMomentum("sgdNesterov", "makes a step of SGD with Nesterov's momentum", true),
-	{"adam", "makes a step of Adam, see adamConstants", []string{"w", "m", "v", "grad"},
-		[]string{"decay", "beta1", "rest1", "beta2", "rest2", "root", "eps", "step"},
-		[]string{"w", "m", "v"}, []string{"w", "m", "v", "grad"}, 1,
-		func(s isa, v map[string]reg.VecVirtual) map[string]reg.VecVirtual {
-			g := s.add(v["grad"], s.mul(v["decay"], v["w"]))
-			m := s.add(s.mul(v["beta1"], v["m"]), s.mul(v["rest1"], g))
-			q := s.add(s.mul(v["beta2"], v["v"]), s.mul(s.mul(v["rest2"], g), g))
-			root := s.vec()
-			VSQRTPS(q, root)
-			d := s.add(s.mul(v["root"], root), v["eps"])
-			quotient := s.vec()
-			VDIVPS(d, s.mul(v["step"], m), quotient)
-			return map[string]reg.VecVirtual{"w": s.sub(v["w"], quotient), "m": m, "v": q}
-		}},
-}
-
-func sgdMomentum(name, doc string, nesterov bool) elementwise {
-	return elementwise{name, doc, []string{"w", "velocity", "grad"}, []string{"scale", "decay", "momentum", "lr"},
-		[]string{"w", "velocity"}, []string{"w", "velocity", "grad"}, 2,
-		func(s isa, v map[string]reg.VecVirtual) map[string]reg.VecVirtual {
-			g := s.add(s.mul(v["scale"], v["grad"]), s.mul(v["decay"], v["w"]))
-			velocity := s.add(s.mul(v["momentum"], v["velocity"]), g)
-			step := velocity
-			if nesterov {
-				step = s.add(g, s.mul(v["momentum"], velocity))
-			}
-			return map[string]reg.VecVirtual{"velocity": velocity, "w": s.sub(v["w"], s.mul(v["lr"], step))}
-		}}
 }
 
 func one(name string, v reg.VecVirtual) map[string]reg.VecVirtual {

@@ -2,12 +2,22 @@
 // It has a module of its own, so that the library does not depend on avo.
 package main
 
-import "github.com/mmcloughlin/avo/build"
+import (
+	"flag"
+
+	"github.com/mmcloughlin/avo/build"
+)
 
 func main() {
+	optim := flag.Bool("optim", false, "write the kernels of the optimisers instead of all others")
+	flag.Parse() // with avo's own flags
 	build.ConstraintExpr("amd64,!noasm")
-	products()
-	packs()
-	vectors()
+	if *optim {
+		optimisers()
+	} else {
+		products()
+		packs()
+		vectors()
+	}
 	build.Generate()
 }
