@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -178,10 +179,11 @@ func TestDownloadFallsBack(t *testing.T) {
 				w.Write(content[asked])
 				return
 			}
-			w.Header().Set("Content-Length", "31")
+			w.Header().Set("Content-Length", fmt.Sprint(size))
 			w.Write(content[asked][:5])
+			w.(http.Flusher).Flush()
 			panic(http.ErrAbortHandler)
-		}, nil, ""},
+		}, nil, fmt.Sprintf("%s (after 5 of %d bytes: unexpected EOF)", name, size)},
 		{"not there", func(w http.ResponseWriter, r *http.Request, asked string) {
 			if asked != name {
 				w.Write(content[asked])
@@ -199,6 +201,12 @@ func TestDownloadFallsBack(t *testing.T) {
 			}
 			if !strings.Contains(err.Error(), bad.URL) || !strings.Contains(err.Error(), c.text) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("got %q, want one line with the address and %q", err, c.text)
+			}
+			// What arrived before the connection broke is kept.
+			if part := filepath.Join(cache, "tiny", "."+name+".part"); c.what == "cut off" {
+				if err := os.Remove(part); err != nil {
+					t.Error(err)
+				}
 			}
 			wantFiles(t, cache, content, "train-images-idx3-ubyte.gz")
 			if _, err := downloadTiny(t, f, cache, bad.URL+"/tiny", good.URL+"/tiny"); err != nil {
@@ -248,7 +256,7 @@ func TestDownloadEndsWithTheContext(t *testing.T) {
 	})
 	next := newMirror(t, serving(nil, "", same))
 	cache := t.TempDir()
-	err := download(ctx, Options{Client: http.DefaultClient, Log: discard}, []string{silent.URL, next.URL}, cache, f.files[:])
+	err := download(ctx, Options{Client: http.DefaultClient, Log: discard}, []string{silent.URL, next.URL}, cache, []asset{f.files[0].asset()})
 	if !errors.Is(err, context.Canceled) || next.total() > 0 {
 		t.Errorf("got %v, and the next mirror was asked for %d files", err, next.total())
 	}

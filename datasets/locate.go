@@ -1,8 +1,8 @@
 package datasets
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,10 +19,20 @@ func (f family) find(ctx context.Context, o Options, g goEnv) ([numFiles]rawFile
 	if ctx.Err() != nil {
 		return [numFiles]rawFile{}, fmt.Errorf("find %s: %w", f.name, context.Cause(ctx))
 	}
-	s := search{family: f, o: o}
+	var files [numFiles]rawFile
+	s := search{
+		name: f.name, advice: f.advice, files: f.fileNames(), mirrors: f.mirrors, o: o,
+		read: func(dir string) (err error) {
+			files, err = f.read(dir)
+			return err
+		},
+	}
+	for _, file := range f.files {
+		s.assets = append(s.assets, file.asset())
+	}
 	for _, dir := range f.system {
 		if s.try(dir) {
-			return s.files, nil
+			return files, nil
 		}
 	}
 	if f.module != "" {
@@ -30,11 +40,12 @@ func (f family) find(ctx context.Context, o Options, g goEnv) ([numFiles]rawFile
 			if p.dir == "" {
 				s.looked = append(s.looked, p.note)
 			} else if s.try(filepath.Join(p.dir, "data")) {
-				return s.files, nil
+				return files, nil
 			}
 		}
 	}
-	return s.cached(ctx)
+	err := s.cached(ctx)
+	return files, err
 }
 
 // fromDir reads the files from a folder that the user named.
@@ -100,79 +111,19 @@ func (f family) paths(dir string) (paths [numFiles]string, err error) {
 	return paths, nil
 }
 
-// search is one search for a data set in the places that the user did not name.
-type search struct {
-	family
-	o      Options
-	files  [numFiles]rawFile
-	looked []string // places without the data, each with the reason
-}
-
-// try reads and verifies the files of a folder. A folder with damaged files is
-// as good as one without: the reason is kept and the search goes on.
-func (s *search) try(dir string) bool {
-	paths, err := s.paths(dir)
+// read reads and verifies the files of a folder that the user did not name.
+func (f family) read(dir string) (files [numFiles]rawFile, err error) {
+	paths, err := f.paths(dir)
 	if err != nil {
-		s.looked = append(s.looked, err.Error())
-		return false
+		return files, err
 	}
 	for i, path := range paths {
-		if s.files[i], err = readFile(path); err == nil {
-			err = s.family.files[i].verify(s.files[i])
+		if files[i], err = readFile(path); err != nil {
+			return files, err
 		}
-		if err != nil {
-			s.o.Log.Warn("data set files not used", "dataset", s.name, "folder", dir, "error", err)
-			s.looked = append(s.looked, fmt.Sprintf("%s (%v)", dir, err))
-			return false
+		if err := f.files[i].asset().verify(path, bytes.NewReader(files[i].data)); err != nil {
+			return files, err
 		}
 	}
-	s.o.Log.Debug("data set found", "dataset", s.name, "folder", dir)
-	return true
-}
-
-// cached takes the files from the cache folder, into which it downloads what
-// is missing.
-func (s *search) cached(ctx context.Context) ([numFiles]rawFile, error) {
-	advice := strings.TrimSpace(s.advice + " name the folder of " + s.fileNames() + " with --data-dir")
-	fail := func(err error) ([numFiles]rawFile, error) {
-		return s.files, &NotFoundError{Name: s.name, Looked: s.looked, Advice: advice, Err: err}
-	}
-	mirrors := s.o.Mirrors
-	if mirrors == nil {
-		mirrors = s.mirrors
-	}
-	if s.family.files[0].sha256 == "" {
-		// Without checksums nothing is ever put into the cache.
-		return fail(nil)
-	}
-	root := s.o.CacheDir
-	if root == "" {
-		base, err := os.UserCacheDir()
-		if err != nil {
-			s.looked = append(s.looked, fmt.Sprintf("the user's cache folder (%v)", err))
-			return fail(err)
-		}
-		root = filepath.Join(base, "coda")
-	}
-	dir := filepath.Join(root, s.name)
-	if s.try(dir) {
-		return s.files, nil
-	}
-	switch {
-	case s.o.Offline:
-		s.looked = append(s.looked, "no mirror (offline)")
-		advice += ", or allow downloading"
-		return fail(nil)
-	case len(mirrors) == 0:
-		s.looked = append(s.looked, "no mirror (none is known)")
-		return fail(nil)
-	}
-	if err := download(ctx, s.o, mirrors, dir, s.family.files[:]); err != nil {
-		s.looked = append(s.looked, err.Error())
-		return fail(err)
-	}
-	if !s.try(dir) {
-		return fail(errors.New("downloaded files changed on disk"))
-	}
-	return s.files, nil
+	return files, nil
 }

@@ -5,7 +5,7 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -52,12 +52,13 @@ func tiny(t testing.TB) (family, map[string][]byte) {
 	} {
 		name := mnist.files[i].name
 		z := gzipped(t, raw)
-		sum := sha256.Sum256(z)
-		f.files[i] = idxFile{name, int64(len(z)), hex.EncodeToString(sum[:])}
+		f.files[i] = idxFile{name, int64(len(z)), sha256Hex(z)}
 		content[name+".gz"] = z
 	}
 	return f, content
 }
+
+func sha256Hex(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }
 
 func writeFiles(t testing.TB, dir string, content map[string][]byte) {
 	t.Helper()

@@ -2,16 +2,8 @@ package datasets
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 )
-
-// maxFile bounds the size of a file that is read whole.
-const maxFile = 256 << 20
 
 // idxFile is one of the four files of a data set in the format of MNIST.
 type idxFile struct {
@@ -19,6 +11,9 @@ type idxFile struct {
 	size   int64  // of the gzipped file; 0: not known
 	sha256 string // of the gzipped file; "": not known
 }
+
+// asset is the gzipped file, as mirrors have it.
+func (f idxFile) asset() asset { return asset{f.name + ".gz", f.size, f.sha256} }
 
 // The order of the files of a family.
 const (
@@ -102,44 +97,6 @@ func (f family) load(ctx context.Context, o Options) (train, test *Set, err erro
 	return train, test, nil
 }
 
-// rawFile is a file read into memory.
-type rawFile struct {
-	path string
-	data []byte
-}
-
-// readFile reads a file, which must be a regular one of bounded size.
-func readFile(path string) (rawFile, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return rawFile{}, err
-	}
-	defer file.Close() // only read
-	info, err := file.Stat()
-	if err != nil {
-		return rawFile{}, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxFile {
-		return rawFile{}, &FileError{Path: path, Problem: "unusable", Kind: ErrFormat,
-			Found: fmt.Sprintf("%s of %d bytes", info.Mode().Type(), info.Size()),
-			Want:  fmt.Sprintf("a regular file of at most %d bytes", maxFile)}
-	}
-	data := make([]byte, info.Size())
-	if _, err := io.ReadFull(file, data); err != nil {
-		return rawFile{}, fmt.Errorf("read %s: %w", path, err)
-	}
-	return rawFile{path, data}, nil
-}
-
-// verify checks the SHA-256 of a file whose sum is known.
-func (f idxFile) verify(r rawFile) error {
-	sum := sha256.Sum256(r.data)
-	if found := hex.EncodeToString(sum[:]); f.sha256 != "" && found != f.sha256 {
-		return &FileError{Path: r.path, Problem: "wrong SHA-256", Found: found, Want: f.sha256, Kind: ErrChecksum}
-	}
-	return nil
-}
-
 // decode makes a part of the data set from a file of images and one of labels.
 func (f family) decode(split string, images, labels rawFile) (*Set, error) {
 	dims, pixels, err := decodeIDX(images.path, images.data, 3)
@@ -172,6 +129,3 @@ func (f family) decode(split string, images, labels rawFile) (*Set, error) {
 		Mean: []float32{f.mean}, Std: []float32{f.std}, Pixels: pixels,
 	}, wide)
 }
-
-// isMissing tells that a path does not exist.
-func isMissing(err error) bool { return errors.Is(err, os.ErrNotExist) }

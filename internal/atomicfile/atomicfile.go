@@ -84,6 +84,20 @@ func fill(f *os.File, mode fs.FileMode, write func(w io.Writer) error) error {
 	return errors.Join(err, f.Close())
 }
 
+// RenameFile gives a finished file its name, in place of any file that has it,
+// and syncs the folder. The file must be closed and synced; both names must be
+// in the same folder.
+func RenameFile(from, to string) error {
+	err := os.Rename(from, to)
+	if err == nil {
+		err = syncFolder(filepath.Dir(to))
+	}
+	if err != nil {
+		return fmt.Errorf("rename file %s: %w", from, err)
+	}
+	return nil
+}
+
 // RenameFolder gives a finished folder its name: the folder is synced, then it
 // is renamed, then the folder that holds it is synced. The files in it must be
 // closed and synced, as those of Write are. The new name must not be taken.

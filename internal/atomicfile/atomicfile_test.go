@@ -151,3 +151,21 @@ func TestRenameFolderRefuses(t *testing.T) {
 		t.Errorf("the empty folder holds %v; error %v", entries, err)
 	}
 }
+
+func TestRenameFile(t *testing.T) {
+	dir := t.TempDir()
+	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
+	for _, text := range []string{"first", "second"} { // the second time there is a file already
+		if err := os.WriteFile(from, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := atomicfile.RenameFile(from, to); err != nil {
+			t.Fatal(err)
+		}
+		wantFolder(t, to, text)
+	}
+	if err := atomicfile.RenameFile(from, to); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("error %v, want one that says the file does not exist", err)
+	}
+	wantFolder(t, to, "second")
+}
