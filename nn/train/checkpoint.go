@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/coda-ml/coda/coded"
@@ -24,7 +25,8 @@ import (
 //	state.json             where the run stands
 //
 // It is made under another name and renamed when all files are on disk, so
-// that a folder of this name is whole.
+// that a folder of this name is whole. A process that dies meanwhile leaves the
+// other name behind: the next checkpoint removes it.
 const (
 	checkpointPrefix = "step-"
 	unfinishedPrefix = ".unfinished-"
@@ -63,7 +65,7 @@ type Checkpoint struct {
 // the newest three are removed afterwards. A checkpoint of the same step that
 // is there already is the same, and is left as it is.
 func (t *Trainer) WriteCheckpoint(ctx context.Context, dir string, o Origin) (string, error) {
-	name := fmt.Sprintf("%s%08d", checkpointPrefix, t.pos.Step)
+	name := checkpointName(t.pos.Step)
 	path := filepath.Join(dir, name)
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
@@ -72,10 +74,10 @@ func (t *Trainer) WriteCheckpoint(ctx context.Context, dir string, o Origin) (st
 	if err != nil {
 		return "", err
 	}
-	tmp := filepath.Join(dir, unfinishedPrefix+name)
-	if err := os.RemoveAll(tmp); err != nil {
+	if err := removeUnfinished(dir); err != nil {
 		return "", err
 	}
+	tmp := filepath.Join(dir, unfinishedPrefix+name)
 	if err := os.Mkdir(tmp, 0o755); err != nil {
 		return "", err
 	}
@@ -124,20 +126,46 @@ func flat(name string, data []float32) nn.NamedTensor {
 	return nn.NamedTensor{Name: name, Tensor: coded.Tensor{Shape: []int{len(data)}, Data: data}}
 }
 
+// checkpointName names the folder of a step. The zeros are for people who list
+// the folder; nothing here depends on them.
+func checkpointName(step int) string { return fmt.Sprintf("%s%08d", checkpointPrefix, step) }
+
 // checkpoints lists the names of the whole checkpoints in dir, oldest first.
+// What has another name is none of ours.
 func checkpoints(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	var names []string
+	var steps []int
 	for _, e := range entries {
-		if e.IsDir() && strings.HasPrefix(e.Name(), checkpointPrefix) {
-			names = append(names, e.Name())
+		digits, ok := strings.CutPrefix(e.Name(), checkpointPrefix)
+		step, err := strconv.Atoi(digits)
+		if ok && err == nil && e.IsDir() && e.Name() == checkpointName(step) {
+			steps = append(steps, step)
 		}
 	}
-	slices.Sort(names) // the numbers have leading zeros
+	slices.Sort(steps)
+	names := make([]string, len(steps))
+	for i, step := range steps {
+		names[i] = checkpointName(step)
+	}
 	return names, nil
+}
+
+// removeUnfinished removes what writers that died have left behind.
+func removeUnfinished(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var problems []error
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), unfinishedPrefix+checkpointPrefix) {
+			problems = append(problems, os.RemoveAll(filepath.Join(dir, e.Name())))
+		}
+	}
+	return errors.Join(problems...)
 }
 
 func removeOld(dir string) error {

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/coda-ml/coda/datasets"
+	"github.com/coda-ml/coda/internal/kernel"
 	"github.com/coda-ml/coda/nn"
 	"github.com/coda-ml/coda/optim"
 )
@@ -51,11 +52,9 @@ func (t *Trainer) update(ctx context.Context, step int, scale float64) error {
 			continue
 		}
 		if scale != 1 {
-			for i := range p.Grad {
-				p.Grad[i] *= float32(scale)
-			}
+			kernel.Scale(p.Grad, float32(scale), p.Grad)
 		}
-		t.params = append(t.params, optim.Param{Name: p.Name, Value: p.Value.Data, Grad: p.Grad})
+		t.params = append(t.params, optim.Param{Name: p.Name, Value: p.Value.Data, Grad: p.Grad, NoDecay: p.NoDecay})
 	}
 	return t.config.Optimizer.Step(step, t.params)
 }
