@@ -183,7 +183,7 @@ func (n *Network) train(ctx context.Context, p *program, step int, x []float32, 
 	if math.IsNaN(loss) || math.IsInf(loss, 0) {
 		return 0, 0, &NonFiniteError{Step: step, Loss: loss, Where: p.nonFinite()}
 	}
-	if err := p.collect(ctx, step); err != nil {
+	if err := p.collect(step); err != nil {
 		return 0, 0, err
 	}
 	return loss, kernel.Correct(p.logits.buf, labels, p.batch, n.classes), nil

@@ -38,14 +38,6 @@ type paramGrad struct {
 	copied bool
 }
 
-// future is what the gradient node of a parameter may give instead of a
-// tensor: a gradient that is still being computed elsewhere. It is asked for
-// it after the whole graph has run, in the order of the parameters.
-type future interface {
-	gorgonia.Value
-	resolve(ctx context.Context, dst []float32) error
-}
-
 // build adds the model, and for training its loss and gradients, to g.
 func (p *program) build(g *Graph, model Module, shape []int, smoothing float64, store func(*Param) []float32) (err error) {
 	defer func() {
@@ -145,20 +137,13 @@ func (p *program) execute(ctx context.Context, step int, x []float32) error {
 }
 
 // collect brings the gradients that are not computed in place to their place.
-func (p *program) collect(ctx context.Context, step int) error {
+func (p *program) collect(step int) error {
 	for i := range p.grads {
 		pg := &p.grads[i]
 		if !pg.copied {
 			continue
 		}
-		v := pg.node.Value()
-		if f, ok := v.(future); ok {
-			if err := f.resolve(ctx, pg.store); err != nil {
-				return fmt.Errorf("nn: step %d: gradient of %s: %w", step, pg.name, err)
-			}
-			continue
-		}
-		data, err := floats(v)
+		data, err := floats(pg.node.Value())
 		if err == nil && len(data) != len(pg.store) {
 			err = fmt.Errorf("%d numbers, want %d", len(data), len(pg.store))
 		}

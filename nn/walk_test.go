@@ -123,6 +123,34 @@ func TestModuleNames(t *testing.T) {
 	}
 }
 
+// TestModules: the model first, then every module before those in it; values
+// and modules without fields have no identity and are left out.
+func TestModules(t *testing.T) {
+	z := newZoo(newRand(1))
+	list, err := Modules(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []NamedModule{
+		{"", z}, {"features.0", z.Features[0]}, {"features.2", z.Features[2]},
+		{"blocks.0", z.Blocks[0]}, {"blocks.0.conv1", z.Blocks[0].Conv1}, {"blocks.0.conv2", z.Blocks[0].Conv2},
+		{"blocks.0.shortcut.0", z.Blocks[0].Shortcut.(Sequential)[0]},
+		{"blocks.1", z.Blocks[1]}, {"blocks.1.conv1", z.Blocks[1].Conv1}, {"blocks.1.conv2", z.Blocks[1].Conv2},
+		{"by_name.a", z.ByName["a"]}, {"by_name.b", z.ByName["b"]}, {"fc1", z.FC1}, {"fc2", z.FC2}, {"fc3", z.FC3},
+	}
+	if len(list) != len(want) {
+		t.Errorf("%d modules, want %d", len(list), len(want))
+	}
+	for i := range min(len(list), len(want)) {
+		if list[i] != want[i] {
+			t.Errorf("module %d is %q, a %T; want %q, a %T", i, list[i].Name, list[i].Module, want[i].Name, want[i].Module)
+		}
+	}
+	if _, err := Modules(&residual{}); err == nil || !strings.Contains(err.Error(), "conv1 is nil") {
+		t.Errorf("a model without its layers: error %v", err)
+	}
+}
+
 type same struct {
 	still
 	FC1 *Linear
