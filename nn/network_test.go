@@ -272,7 +272,7 @@ func TestParameterUsedTwice(t *testing.T) {
 			var ends [2]float64
 			for k, d := range []float64{h, -h} {
 				values[p.Param][i] += d
-				ends[k] = reference(t, Sequential{fc, ReLU{}, fc}, values, []int{4}, x, labels)
+				ends[k] = reference(t, Sequential{fc, ReLU{}, fc}, values, []int{4}, x, labels, 0)
 				values[p.Param][i] -= d
 			}
 			want = append(want, float32((ends[0]-ends[1])/(2*h)))

@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"fmt"
 	"math"
 	"testing"
 )
@@ -8,7 +9,7 @@ import (
 // reference computes the mean cross entropy of a Sequential in float64, loop
 // by loop from the definitions, without any of the package's own arithmetic.
 // The parameters are taken from values, so that they can be moved.
-func reference(t *testing.T, s Sequential, values map[*Param][]float64, shape []int, x []float32, labels []int32) float64 {
+func reference(t *testing.T, s Sequential, values map[*Param][]float64, shape []int, x []float32, labels []int32, smoothing float64) float64 {
 	t.Helper()
 	shape = append([]int{len(labels)}, shape...)
 	v := make([]float64, len(x))
@@ -33,7 +34,7 @@ func reference(t *testing.T, s Sequential, values map[*Param][]float64, shape []
 			t.Fatalf("no reference for %T", m)
 		}
 	}
-	return refLoss(v, shape, labels)
+	return refLoss(v, shape, labels, smoothing)
 }
 
 func refLinear(x []float64, shape []int, w, b []float64, out int) ([]float64, []int) {
@@ -55,21 +56,27 @@ func refLinear(x []float64, shape []int, w, b []float64, out int) ([]float64, []
 }
 
 func refConv(x []float64, s []int, w, b []float64, m *Conv2d) ([]float64, []int) {
-	ws, stride, pad := m.Weight.Value.Shape, max(m.Config.Stride, 1), m.Config.Padding
-	co, ci, kh, kw := ws[0], ws[1], ws[2], ws[3]
-	oh, ow := (s[2]+2*pad-kh)/stride+1, (s[3]+2*pad-kw)/stride+1
+	ws, c := m.Weight.Value.Shape, m.Config
+	stride, dilation, groups := max(c.Stride, 1), max(c.Dilation, 1), max(c.Groups, 1)
+	co, ci, kh, kw := ws[0], ws[1], ws[2], ws[3] // ci: of a group
+	out := func(size, kernel int) int { return (size+2*c.Padding-dilation*(kernel-1)-1)/stride + 1 }
+	oh, ow := out(s[2], kh), out(s[3], kw)
 	var y []float64
 	for n := range s[0] {
 		for o := range co {
+			first := o / (co / groups) * ci // input channel of the group
 			for i := range oh {
 				for j := range ow {
-					sum := b[o]
+					sum := 0.0
+					if b != nil {
+						sum = b[o]
+					}
 					for c := range ci {
 						for p := range kh {
 							for q := range kw {
-								r, k := i*stride-pad+p, j*stride-pad+q
+								r, k := i*stride-m.Config.Padding+p*dilation, j*stride-m.Config.Padding+q*dilation
 								if r >= 0 && r < s[2] && k >= 0 && k < s[3] {
-									sum += x[((n*s[1]+c)*s[2]+r)*s[3]+k] * w[((o*ci+c)*kh+p)*kw+q]
+									sum += x[((n*s[1]+first+c)*s[2]+r)*s[3]+k] * w[((o*ci+c)*kh+p)*kw+q]
 								}
 							}
 						}
@@ -83,16 +90,19 @@ func refConv(x []float64, s []int, w, b []float64, m *Conv2d) ([]float64, []int)
 }
 
 func refPool(x []float64, s []int, m MaxPool2d) ([]float64, []int) {
-	k := m.Kernel // without padding, stride k
-	oh, ow := s[2]/k, s[3]/k
+	k, stride := m.Kernel, m.Stride
+	if stride == 0 {
+		stride = k
+	}
+	oh, ow := (s[2]+2*m.Padding-k)/stride+1, (s[3]+2*m.Padding-k)/stride+1
 	var y []float64
 	for plane := range s[0] * s[1] {
 		for i := range oh {
 			for j := range ow {
 				best := math.Inf(-1)
-				for p := range k {
-					for q := range k {
-						best = max(best, x[(plane*s[2]+i*k+p)*s[3]+j*k+q])
+				for r := max(i*stride-m.Padding, 0); r < min(i*stride-m.Padding+k, s[2]); r++ {
+					for c := max(j*stride-m.Padding, 0); c < min(j*stride-m.Padding+k, s[3]); c++ {
+						best = max(best, x[(plane*s[2]+r)*s[3]+c])
 					}
 				}
 				y = append(y, best)
@@ -102,15 +112,21 @@ func refPool(x []float64, s []int, m MaxPool2d) ([]float64, []int) {
 	return y, []int{s[0], s[1], oh, ow}
 }
 
-func refLoss(x []float64, s []int, labels []int32) float64 {
-	loss := 0.0
+func refLoss(x []float64, s []int, labels []int32, smoothing float64) float64 {
+	loss, classes := 0.0, s[1]
 	for i, label := range labels {
-		row := x[i*s[1] : (i+1)*s[1]]
+		row := x[i*classes : (i+1)*classes]
 		sum := 0.0
 		for _, v := range row {
 			sum += math.Exp(v)
 		}
-		loss += math.Log(sum) - row[label]
+		for c, v := range row {
+			target := smoothing / float64(classes)
+			if c == int(label) {
+				target += 1 - smoothing
+			}
+			loss += target * (math.Log(sum) - v)
+		}
 	}
 	return loss / float64(len(labels))
 }
@@ -129,11 +145,32 @@ func smallNet() (Sequential, []int) {
 	}, []int{2, 8, 6}
 }
 
-// TestGradientsAreDifferences compares the loss and all gradients of a whole
-// network with the float64 reference and its central differences.
+// oddNet has every setting of the layers that smallNet leaves alone.
+func oddNet() (Sequential, []int) {
+	rng := newRand(7)
+	return Sequential{
+		NewConv2d(rng, 4, 6, 3, Conv2dConfig{Stride: 2, Padding: 2, Dilation: 2, Groups: 2}),
+		MaxPool2d{Kernel: 3, Stride: 2, Padding: 1}, ReLU{},
+		NewConv2d(rng, 6, 3, 2, Conv2dConfig{Groups: 3}, NoBias()), ReLU{}, MaxPool2d{Kernel: 2, Stride: 1},
+		Flatten{}, NewLinear(rng, 3*2*1, 3),
+	}, []int{4, 13, 11}
+}
+
+// TestGradientsAreDifferences compares the loss and all gradients of whole
+// networks with the float64 reference and its central differences.
 func TestGradientsAreDifferences(t *testing.T) {
-	model, shape := smallNet()
-	net := newNetwork(t, model, shape, Config{Threads: 2})
+	for name, build := range map[string]func() (Sequential, []int){"small": smallNet, "odd": oddNet} {
+		for _, smoothing := range []float64{0, 0.2} {
+			t.Run(fmt.Sprintf("%s/smoothing=%v", name, smoothing), func(t *testing.T) {
+				model, shape := build()
+				testDifferences(t, model, shape, smoothing)
+			})
+		}
+	}
+}
+
+func testDifferences(t *testing.T, model Sequential, shape []int, smoothing float64) {
+	net := newNetwork(t, model, shape, Config{Threads: 2, LabelSmoothing: smoothing})
 	labels := []int32{0, 2, 1, 1, 0}
 	x := normals(newRand(6), len(labels)*size(shape))
 	loss, _, err := net.Train(t.Context(), 1, x, labels)
@@ -146,19 +183,20 @@ func TestGradientsAreDifferences(t *testing.T) {
 			values[p.Param] = append(values[p.Param], float64(v))
 		}
 	}
-	if want := reference(t, model, values, shape, x, labels); math.Abs(loss-want) > 1e-6*want {
+	at := func() float64 { return reference(t, model, values, shape, x, labels, smoothing) }
+	if want := at(); math.Abs(loss-want) > 1e-6*want {
 		t.Errorf("loss %v, want %v", loss, want)
 	}
 	const h = 1e-5
 	for _, p := range net.Params() {
 		v := values[p.Param]
 		want := make([]float32, len(v))
-		for i, at := range v {
-			v[i] = at + h
-			up := reference(t, model, values, shape, x, labels)
-			v[i] = at - h
-			down := reference(t, model, values, shape, x, labels)
-			v[i] = at
+		for i, old := range v {
+			v[i] = old + h
+			up := at()
+			v[i] = old - h
+			down := at()
+			v[i] = old
 			want[i] = float32((up - down) / (2 * h))
 		}
 		wantClose(t, "gradient of "+p.Name, p.Grad, want, 1e-5)

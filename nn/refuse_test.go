@@ -34,6 +34,7 @@ func TestNetworkRefuses(t *testing.T) {
 		{"no logits", ReLU{}, []int{1, 2, 2}, Config{}, []string{"[1 1 2 2]", "logits [1, classes]"}},
 		{"no weight", Sequential{&Linear{Weight: NewParam(3)}}, []int{4}, Config{}, []string{"layer 0", "no weight of shape [out, in]"}},
 		{"bias of another size", Sequential{&Linear{Weight: NewParam(3, 4), Bias: NewParam(2)}}, []int{4}, Config{}, []string{"layer 0", "bias of shape [2]", "[3, 4]"}},
+		{"conv bias of another size", Sequential{&Conv2d{Weight: NewParam(3, 1, 1, 1), Bias: NewParam(2)}}, []int{1, 2, 2}, Config{}, []string{"layer 0", "bias of shape [2]", "3 output channels"}},
 		{"torn parameter", Sequential{&Linear{Weight: &Param{Value: tensorOf([]int{3, 4}, 5)}}}, []int{4}, Config{}, []string{"0.weight", "5 numbers for shape [3 4]"}},
 		{"hidden parameter", &hidden{fc: linear}, []int{4}, Config{}, []string{"must be exported"}},
 		{"panic", broken{}, []int{4}, Config{}, []string{"broken", "panic: no forward"}},
