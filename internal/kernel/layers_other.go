@@ -1,0 +1,38 @@
+package kernel
+
+func sumRowsVec(m *moments, x []float32, ld, rows, n int) { sumRowsGo(m, x, ld, rows, n) }
+func momentsVec(m *moments, x []float32, ld, rows, n int, near float32) {
+	momentsGo(m, x, ld, rows, n, near)
+}
+func normVec(relu bool, y, x []float32, ld, rows, n int, a affine) {
+	normGo(relu, y, x, ld, rows, n, a)
+}
+func normAddVec(relu bool, y, x, residual []float32, ld, rows, n int, a affine) {
+	normAddGo(relu, y, x, residual, ld, rows, n, a)
+}
+func gradVec(relu bool, m *moments, dy, x []float32, ld, rows, n int, a affine) {
+	gradGo(relu, m, dy, x, ld, rows, n, a)
+}
+func gradMaskedVec(m *moments, g, dy, x, y []float32, ld, rows, n int, a affine) {
+	gradMaskedGo(m, g, dy, x, y, ld, rows, n, a)
+}
+func normBackVec(relu bool, dx, dy, x []float32, ld, rows, n int, a affine, slope, rest float32) {
+	normBackGo(relu, dx, dy, x, ld, rows, n, a, slope, rest)
+}
+func layerNormVec(y, x, gamma, beta []float32, mean, inv float32) {
+	layerNormGo(y, x, gamma, beta, mean, inv)
+}
+func layerNormGradVec(m *moments, dy, x, gamma []float32, mean float32) {
+	layerNormGradGo(m, dy, x, gamma, mean)
+}
+func layerNormBackVec(dx, dy, x, gamma []float32, mean, inv, slope, rest float32) {
+	layerNormBackGo(dx, dy, x, gamma, mean, inv, slope, rest)
+}
+func layerNormParamsVec(dgamma, dbeta, dy, x []float32, mean, inv float32) {
+	layerNormParamsGo(dgamma, dbeta, dy, x, mean, inv)
+}
+func activateVec(a Activation, dst, x []float32, p float32) { activateGo(a, dst, x, p) }
+func activateBackVec(a Activation, dx, dy, z []float32, p float32) {
+	activateBackGo(a, dx, dy, z, p)
+}
+func shiftVec(dst, x []float32, a, b float32) { shiftGo(dst, x, a, b) }

@@ -1,0 +1,142 @@
+package kernel
+
+import "math"
+
+// Softmax sets each row of dst (rows x cols) to the softmax of the row of x,
+// shifted by its maximum; a row with a NaN or +Inf gives NaN. dst may be x.
+func Softmax(p *Pool, dst, x []float32, rows, cols int) {
+	runRows(p, softmaxRows{kind: softmaxForward, dst: dst, x: x}, rows, cols)
+}
+
+// LogSoftmax sets each row of dst to the logarithm of the softmax of the row of
+// x, without computing the latter. dst may be x.
+func LogSoftmax(p *Pool, dst, x []float32, rows, cols int) {
+	runRows(p, softmaxRows{kind: logSoftmaxForward, dst: dst, x: x}, rows, cols)
+}
+
+// SoftmaxBackward computes dx = y * (dy - sum of dy*y) row by row, for the
+// output y of Softmax. dx may be dy.
+func SoftmaxBackward(p *Pool, dx, dy, y []float32, rows, cols int) {
+	runRows(p, softmaxRows{kind: softmaxBackward, dst: dx, dy: dy, x: y}, rows, cols)
+}
+
+// LogSoftmaxBackward computes dx = dy - exp(y) * sum of dy row by row, for the
+// output y of LogSoftmax. dx may be dy, not y.
+func LogSoftmaxBackward(p *Pool, dx, dy, y []float32, rows, cols int) {
+	runRows(p, softmaxRows{kind: logSoftmaxBackward, dst: dx, dy: dy, x: y}, rows, cols)
+}
+
+type softmaxKind uint8
+
+const (
+	softmaxForward softmaxKind = iota
+	logSoftmaxForward
+	softmaxBackward
+	logSoftmaxBackward
+)
+
+// softmaxRows is a pass under way; a part is some rows, on which exp is
+// computed in one go.
+type softmaxRows struct {
+	kind       softmaxKind
+	rows, cols int
+	dst, dy, x []float32
+}
+
+var softmaxTasks = freeList[softmaxRows]{most: 8}
+
+const softmaxChunk = 4096 // entries of a part, if rows are short
+
+func runRows(p *Pool, task softmaxRows, rows, cols int) {
+	t := softmaxTasks.get()
+	*t = task
+	t.rows, t.cols = rows, cols
+	t.dst, t.x = atLeast("the destination", t.dst, rows*cols), atLeast("the rows", t.x, rows*cols)
+	if t.kind >= softmaxBackward {
+		t.dy = atLeast("dy", t.dy, rows*cols)
+	}
+	p.run(ceilDiv(rowsOf(rows, cols), t.rowsPer()), t)
+	*t = softmaxRows{}
+	softmaxTasks.put(t)
+}
+
+func (t *softmaxRows) rowsPer() int { return max(1, softmaxChunk/max(t.cols, 1)) }
+
+func (t *softmaxRows) part(i int) {
+	lo := i * t.rowsPer()
+	hi := min(lo+t.rowsPer(), t.rows)
+	switch t.kind {
+	case softmaxForward:
+		t.softmax(lo, hi)
+	case logSoftmaxForward:
+		t.logSoftmax(lo, hi)
+	case softmaxBackward:
+		for r := lo; r < hi; r++ {
+			y, dy, dx := t.row(t.x, r), t.row(t.dy, r), t.row(t.dst, r)
+			softmaxBackGo(dx, dy, y, Dot(dy, y))
+		}
+	case logSoftmaxBackward:
+		t.logSoftmaxBackward(lo, hi)
+	}
+}
+
+func (t *softmaxRows) row(x []float32, r int) []float32 { return x[r*t.cols : (r+1)*t.cols] }
+
+func (t *softmaxRows) softmax(lo, hi int) {
+	for r := lo; r < hi; r++ {
+		x := t.row(t.x, r)
+		shiftVec(t.row(t.dst, r), x, float32(rowMax(x)), 0)
+	}
+	all := t.dst[lo*t.cols : hi*t.cols]
+	activateVec(ActExp, all, all, 0)
+	for r := lo; r < hi; r++ {
+		y := t.row(t.dst, r)
+		scaleVec(y, float32(1/sum64(y)), y)
+	}
+}
+
+func (t *softmaxRows) logSoftmax(lo, hi int) {
+	const piece = 1024
+	var e [piece]float32
+	for r := lo; r < hi; r++ {
+		x := t.row(t.x, r)
+		top, sum := float32(rowMax(x)), 0.0
+		for at := 0; at < t.cols; at += piece {
+			v := e[:min(piece, t.cols-at)]
+			shiftVec(v, x[at:at+len(v)], top, 0)
+			activateVec(ActExp, v, v, 0)
+			sum += sum64(v)
+		}
+		shiftVec(t.row(t.dst, r), x, top, float32(math.Log(sum)))
+	}
+}
+
+func (t *softmaxRows) logSoftmaxBackward(lo, hi int) {
+	const piece = 1024
+	var e [piece]float32
+	for r := lo; r < hi; r++ {
+		y, dy, dx := t.row(t.x, r), t.row(t.dy, r), t.row(t.dst, r)
+		sum := Sum(dy)
+		for at := 0; at < t.cols; at += piece {
+			v := e[:min(piece, t.cols-at)]
+			activateVec(ActExp, v, y[at:at+len(v)], 0)
+			scaleVec(v, -sum, v)
+			addVec(dx[at:at+len(v)], dy[at:at+len(v)], v)
+		}
+	}
+}
+
+func softmaxBackGo(dx, dy, y []float32, dot float32) {
+	dy, y = dy[:len(dx)], y[:len(dx)]
+	for i := range dx {
+		dx[i] = y[i] * (dy[i] - dot)
+	}
+}
+
+// shiftGo sets dst = (x - a) - b.
+func shiftGo(dst, x []float32, a, b float32) {
+	x = x[:len(dst)]
+	for i, v := range x {
+		dst[i] = v - a - b
+	}
+}
