@@ -27,15 +27,26 @@
 //   - the cache folder;
 //   - public mirrors, from which the files go into the cache folder.
 //
+// CIFAR-10 and CIFAR-100 are read from the official archive of their binary
+// version, or from its files, in Options.Dir or the cache folder.
+//
 // Every file that the user did not put there is checked by its SHA-256 each
-// time it is read, where the sum is known (MNIST). A file enters the cache
-// whole or not at all: temporary file, fsync, rename, fsync of the folder.
+// time it is read, where the sum is known (MNIST, CIFAR). A file enters the
+// cache whole or not at all: temporary file, fsync, rename, fsync of the
+// folder. What arrived of it before a connection broke is kept under a hidden
+// name, and the next download asks for the rest only.
 //
 // # IDX
 //
 // The format of MNIST: two zero bytes, the type of an element (8: unsigned
 // byte), the number of dimensions, their sizes as big-endian uint32, the data.
 // Sizes are believed only as far as a file of that length can hold them.
+//
+// # CIFAR
+//
+// The binary format of CIFAR: records of fixed size, each of the label (in
+// CIFAR-100 the coarse one, 0 to 19, and then the one that counts) and 3072
+// pixels: 1024 red, then green, then blue, row by row.
 //
 // # Values
 //

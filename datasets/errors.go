@@ -45,6 +45,7 @@ func (e *NotFoundError) Unwrap() []error {
 // FileError says what is wrong with one file.
 type FileError struct {
 	Path    string // the file, or the address that it came from
+	Entry   string // the entry of the archive that the file is; may be empty
 	Problem string // what is wrong, in a few words
 	Found   string // what was found
 	Want    string // what was expected
@@ -52,7 +53,11 @@ type FileError struct {
 }
 
 func (e *FileError) Error() string {
-	return fmt.Sprintf("%s: %s: found %s, expected %s", e.Path, e.Problem, e.Found, e.Want)
+	place := e.Path
+	if e.Entry != "" {
+		place += ": " + e.Entry
+	}
+	return fmt.Sprintf("%s: %s: found %s, expected %s", place, e.Problem, e.Found, e.Want)
 }
 
 // Unwrap gives the kind.

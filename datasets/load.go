@@ -43,6 +43,8 @@ func sources() map[string]source {
 	return map[string]source{
 		"mnist":         mnist.load,
 		"fashion-mnist": fashionMNIST.load,
+		"cifar10":       cifar10.load,
+		"cifar100":      cifar100.load,
 		"synthetic":     loadSynthetic,
 	}
 }
@@ -50,8 +52,8 @@ func sources() map[string]source {
 // Names returns the names that Load knows, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(sources())) }
 
-// Load returns the two parts of a data set: "mnist", "fashion-mnist" or
-// "synthetic". The context bounds the time that finding and downloading may
+// Load returns the two parts of a data set: "cifar10", "cifar100", "mnist",
+// "fashion-mnist" or "synthetic". The context bounds the time that finding and downloading may
 // take.
 //
 // An unknown name is an ErrUnknown; data that is in none of the places is a
