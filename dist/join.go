@@ -73,6 +73,8 @@ func (c *Coordinator) AddWorker(ctx context.Context, conn *Conn) (gone <-chan st
 		if err := c.send(l); err != nil {
 			c.leave(l, err)
 		}
+		// Close gives up on a worker that takes the goodbye but never answers it.
+		defer context.AfterFunc(l.ctx, func() { conn.Close() })()
 		<-reader
 	}()
 	c.heal()
