@@ -57,17 +57,22 @@ type Checkpoint struct {
 	// Momenta of parameters that were placed when the checkpoint was written
 	// or are to be placed now: all momentum buffers, by parameter.
 	Momenta nn.Momenta `json:"-"`
+	// Dir is the folder that LoadNewest has read.
+	Dir string `json:"-"`
+	// Broken says why LoadNewest has passed over newer folders.
+	Broken []error `json:"-"`
 }
 
 // WriteCheckpoint writes the state between two steps into a new folder in dir,
 // which must exist, and returns the folder's path. Weights and momenta of
 // placed layers are decoded from the workers first. Older checkpoints beyond
-// the newest three are removed afterwards. A checkpoint of the same step that
-// is there already is the same, and is left as it is.
+// the newest three are removed afterwards. If this trainer has written the step
+// already, that checkpoint is left as it is; another's of that step, such as
+// a broken one that LoadNewest passed over, is replaced.
 func (t *Trainer) WriteCheckpoint(ctx context.Context, dir string, o Origin) (string, error) {
 	name := checkpointName(t.pos.Step)
 	path := filepath.Join(dir, name)
-	if _, err := os.Stat(path); err == nil {
+	if path == t.written {
 		return path, nil
 	}
 	momenta, err := nn.Sync(ctx, t.config.Model)
@@ -84,9 +89,13 @@ func (t *Trainer) WriteCheckpoint(ctx context.Context, dir string, o Origin) (st
 	if err := t.writeFiles(tmp, momenta, o); err != nil {
 		return "", errors.Join(err, os.RemoveAll(tmp))
 	}
+	if err := os.RemoveAll(path); err != nil {
+		return "", errors.Join(err, os.RemoveAll(tmp))
+	}
 	if err := atomicfile.RenameFolder(tmp, path); err != nil {
 		return "", errors.Join(err, os.RemoveAll(tmp))
 	}
+	t.written = path
 	return path, removeOld(dir)
 }
 
@@ -180,9 +189,11 @@ func removeOld(dir string) error {
 	return errors.Join(problems...)
 }
 
-// LoadNewest reads the newest checkpoint in dir into the parameters of the
-// model and into the optimiser. The momenta of layers that are to be placed
-// are for nn.Place. An error leaves the optimiser as it was.
+// LoadNewest reads the newest checkpoint in dir that can be read into the
+// parameters of the model and into the optimiser. Folders that cannot be read
+// are passed over and reported in Broken; one that is of another model or
+// optimiser is an error. The momenta of layers that are to be placed are for
+// nn.Place. An error leaves the optimiser as it was.
 func LoadNewest(dir string, model nn.Module, o optim.Optimizer) (Checkpoint, error) {
 	names, err := checkpoints(dir)
 	if err != nil {
@@ -191,34 +202,41 @@ func LoadNewest(dir string, model nn.Module, o optim.Optimizer) (Checkpoint, err
 	if len(names) == 0 {
 		return Checkpoint{}, fmt.Errorf("%s holds no checkpoint", dir)
 	}
-	return load(filepath.Join(dir, names[len(names)-1]), model, o)
+	var broken []error
+	for _, name := range slices.Backward(names) {
+		c, state, err := load(filepath.Join(dir, name), model)
+		var misfit *nn.StateError
+		switch {
+		case err == nil:
+			c.Broken = broken
+			return c, o.LoadState(state)
+		case errors.As(err, &misfit):
+			return Checkpoint{}, err
+		}
+		broken = append(broken, err)
+	}
+	return Checkpoint{}, errors.Join(broken...)
 }
 
-func load(dir string, model nn.Module, o optim.Optimizer) (Checkpoint, error) {
-	var c Checkpoint
-	text, err := os.ReadFile(filepath.Join(dir, stateFile))
-	if err != nil {
-		return c, err
-	}
-	if err := json.Unmarshal(text, &c); err != nil {
-		return c, fmt.Errorf("%s: %w", filepath.Join(dir, stateFile), err)
-	}
-	if c.Version != checkpointVersion {
-		return c, fmt.Errorf("%s: version %d, want %d", filepath.Join(dir, stateFile), c.Version, checkpointVersion)
+// load reads a checkpoint into the model and returns it with the state of the optimiser.
+func load(dir string, model nn.Module) (Checkpoint, optim.State, error) {
+	c := Checkpoint{Dir: dir, Momenta: nn.Momenta{}}
+	var state optim.State
+	if err := readState(filepath.Join(dir, stateFile), &c); err != nil {
+		return c, state, err
 	}
 	params, err := nn.Params(model)
 	if err != nil {
-		return c, err
+		return c, state, err
 	}
 	tensors, _, err := nn.LoadTensors(filepath.Join(dir, optimizerFile))
 	if err != nil {
-		return c, err
+		return c, state, err
 	}
 	if _, err := nn.LoadState(filepath.Join(dir, modelFile), params); err != nil {
-		return c, err
+		return c, state, err
 	}
-	state := optim.State{Updates: c.Updates}
-	c.Momenta = nn.Momenta{}
+	state.Updates = c.Updates
 	for _, b := range tensors {
 		if name, ok := strings.CutSuffix(b.Name, momentumSuffix); ok {
 			c.Momenta[name] = b.Data
@@ -226,5 +244,20 @@ func load(dir string, model nn.Module, o optim.Optimizer) (Checkpoint, error) {
 		state.Tensors = append(state.Tensors, optim.Tensor{Name: b.Name, Data: b.Data})
 	}
 	slices.SortFunc(state.Tensors, func(a, b optim.Tensor) int { return strings.Compare(a.Name, b.Name) })
-	return c, o.LoadState(state)
+	return c, state, nil
+}
+
+// readState reads state.json.
+func readState(path string, c *Checkpoint) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, c); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if c.Version != checkpointVersion {
+		return fmt.Errorf("%s: version %d, want %d", path, c.Version, checkpointVersion)
+	}
+	return nil
 }

@@ -1,13 +1,18 @@
 package train_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/coda-ml/coda/models"
+	"github.com/coda-ml/coda/nn"
 	"github.com/coda-ml/coda/nn/train"
 )
 
@@ -135,4 +140,49 @@ func TestLoadNewestErrors(t *testing.T) {
 	}
 	_, err = train.LoadNewest(dir, s.model, s.config.Optimizer)
 	check(t, err)
+}
+
+// A broken checkpoint is passed over, told, and replaced when the run comes to
+// its step again; one of another model is not passed over.
+func TestLoadNewestGoesBack(t *testing.T) {
+	dir := t.TempDir()
+	s := newSetup(t, nil)
+	var tr *train.Trainer
+	s.config.Hooks = append(s.config.Hooks, train.Hooks{OnEpoch: func(ctx context.Context, e train.EpochInfo) error {
+		_, err := tr.WriteCheckpoint(ctx, dir, train.Origin{})
+		return err
+	}})
+	tr = s.trainer(t)
+	_, err := tr.Run(t.Context())
+	check(t, err)
+	newest := filepath.Join(dir, "step-00000020", "model.safetensors")
+	whole, err := os.ReadFile(newest)
+	check(t, err)
+	check(t, os.Truncate(newest, 1000))
+
+	s.config.Start = train.Position{}
+	c, err := train.LoadNewest(dir, s.model, s.config.Optimizer)
+	check(t, err)
+	if c.Step != 10 || c.Dir != filepath.Join(dir, "step-00000010") {
+		t.Errorf("loaded step %d from %s, want 10", c.Step, c.Dir)
+	}
+	if len(c.Broken) != 1 || !strings.Contains(c.Broken[0].Error(), newest) {
+		t.Errorf("passed over %v, want %s", c.Broken, newest)
+	}
+	s.config.Start = c.Position
+	tr = s.trainer(t)
+	_, err = tr.Run(t.Context())
+	check(t, err)
+	again, err := os.ReadFile(newest)
+	check(t, err)
+	if !bytes.Equal(whole, again) {
+		t.Error("the broken checkpoint was not replaced by the same bits")
+	}
+
+	other, err := models.NewMLP(10, []int{1, 4, 4}, rand.New(rand.NewPCG(1, 2)))
+	check(t, err)
+	var misfit *nn.StateError
+	if _, err := train.LoadNewest(dir, other, s.config.Optimizer); !errors.As(err, &misfit) || misfit.Path != newest {
+		t.Errorf("another model: error %v, want one of %s", err, newest)
+	}
 }

@@ -48,6 +48,7 @@ type Trainer struct {
 	params  []optim.Param
 	epoch   sums // since the start of the epoch
 	total   sums
+	written string // the folder of the last checkpoint
 }
 
 // sums adds up what reports are made of.
