@@ -1,96 +1,74 @@
 package optim
 
-import (
-	"fmt"
-	"math"
+import "github.com/coda-ml/coda/internal/kernel"
 
-	"github.com/coda-ml/coda/coded"
-	"github.com/coda-ml/coda/internal/kernel"
-)
-
-// AdamConfig is the configuration of NewAdam. The zero value of every field but
-// LR means PyTorch's default.
+// AdamConfig is the configuration of NewAdam and NewAdamW. Where it says so,
+// zero means PyTorch's default.
 type AdamConfig struct {
 	LR    Schedule // learning rate; required
 	Beta1 float64  // decay of the mean, below 1; 0 means 0.9
 	Beta2 float64  // decay of the mean square, below 1; 0 means 0.999
 	Eps   float64  // added to the root of the mean square; 0 means 1e-8
-	Decay float64  // L2 penalty added to the gradient (not AdamW's), at least 0
+	// Decay, at least 0, is an L2 penalty added to the gradient for Adam; AdamW
+	// takes the part LR*Decay off the weights. 0 means none for both.
+	Decay   float64
+	AMSGrad bool // divide by the largest mean square so far
+
+	ClipNorm float64      // limit of the global norm of the gradients; 0 means none
+	Groups   []Group      // parameters with settings of their own
+	Pool     *kernel.Pool // nil means the caller's goroutine
 }
 
-// withDefaults fills in what is zero.
-func (c AdamConfig) withDefaults() AdamConfig {
-	fill := func(x *float64, v float64) {
-		if *x == 0 {
-			*x = v
-		}
-	}
-	fill(&c.Beta1, 0.9)
-	fill(&c.Beta2, 0.999)
-	fill(&c.Eps, 1e-8)
-	return c
-}
-
-func (c AdamConfig) validate() error {
-	var problems []string
-	if p := scheduleProblem(c.LR); p != "" {
-		problems = append(problems, p)
-	}
-	for _, b := range []struct {
-		name         string
-		value, limit float64
-	}{{"beta1", c.Beta1, 1}, {"beta2", c.Beta2, 1}, {"epsilon", c.Eps, math.Inf(1)}, {"weight decay", c.Decay, math.Inf(1)}} {
-		if !within(b.value, b.limit) {
-			problems = append(problems, fmt.Sprintf("%s %v, want from 0 to below %v", b.name, b.value, b.limit))
-		}
-	}
-	return invalid("Adam", problems)
-}
-
-// Adam is the optimiser of Kingma and Ba, with weight decay as an L2 penalty.
+// Adam is the optimiser of Kingma and Ba, with its variants AdamW (Loshchilov
+// and Hutter) and AMSGrad (Reddi, Kale and Kumar).
 type Adam struct {
-	config AdamConfig
-	memory memory
+	*engine
+	config    AdamConfig
+	decoupled bool
 }
 
 var _ Optimizer = (*Adam)(nil)
 
 // NewAdam returns the optimiser, or an error that lists every problem of c.
-func NewAdam(c AdamConfig) (*Adam, error) {
-	c = c.withDefaults()
-	if err := c.validate(); err != nil {
+// Weight decay is an L2 penalty.
+func NewAdam(c AdamConfig) (*Adam, error) { return newAdam("Adam", c, false) }
+
+// NewAdamW returns Adam with decoupled weight decay, or an error that lists
+// every problem of c.
+func NewAdamW(c AdamConfig) (*Adam, error) { return newAdam("AdamW", c, true) }
+
+func newAdam(name string, c AdamConfig, decoupled bool) (*Adam, error) {
+	orDefault(&c.Beta1, 0.9)
+	orDefault(&c.Beta2, 0.999)
+	orDefault(&c.Eps, 1e-8)
+	base := common{c.LR, c.Decay, c.ClipNorm, c.Groups, c.Pool}
+	p := base.problems()
+	p.within("beta1", c.Beta1, 1)
+	p.within("beta2", c.Beta2, 1)
+	p.atLeastZero("epsilon", c.Eps)
+	if err := p.err(name); err != nil {
 		return nil, err
 	}
-	return &Adam{config: c, memory: newMemory("Adam", ExpAvg, ExpAvgSq)}, nil
+	a := &Adam{config: c, decoupled: decoupled}
+	buffers := []string{ExpAvg, ExpAvgSq}
+	if c.AMSGrad {
+		buffers = append(buffers, MaxExpAvgSq)
+	}
+	a.engine = newEngine(name, base, buffers, a.descend)
+	return a, nil
 }
 
-// Step implements Optimizer. The bias correction counts the updates made, not
-// the training step, so that a state that starts late is corrected as well.
-func (a *Adam) Step(step int, params []Param) error {
-	if err := a.memory.prepare(step, params); err != nil {
-		return err
+func (a *Adam) descend(u *update, lo, hi int) {
+	s := kernel.AdamStep{
+		LR: u.lr, Beta1: a.config.Beta1, Beta2: a.config.Beta2, Epsilon: a.config.Eps, Decay: u.decay, Scale: u.scale, Step: u.count,
 	}
-	lr := a.config.LR(step)
-	if p := rateProblem(lr); p != "" {
-		return fmt.Errorf("optim: Adam: step %d: %s", step, p)
+	if a.decoupled {
+		s.Decay, s.Shrink = 0, u.lr*u.decay
 	}
-	c := a.config
-	for _, p := range params {
-		kernel.Adam(p.Value, a.memory.buffer(p.Name, 0), a.memory.buffer(p.Name, 1), p.Grad, kernel.AdamStep{
-			LR: lr, Beta1: c.Beta1, Beta2: c.Beta2, Epsilon: c.Eps, Decay: p.decay(c.Decay), Scale: 1, Step: a.memory.updates + 1,
-		})
+	w, g, m, v := u.value[lo:hi], u.grad[lo:hi], u.buffers[0][lo:hi], u.buffers[1][lo:hi]
+	if a.config.AMSGrad {
+		kernel.AMSGrad(w, m, v, u.buffers[2][lo:hi], g, s)
+	} else {
+		kernel.Adam(w, m, v, g, s)
 	}
-	a.memory.updates++
-	return nil
-}
-
-// State implements Optimizer.
-func (a *Adam) State() State { return a.memory.state() }
-
-// LoadState implements Optimizer.
-func (a *Adam) LoadState(st State) error { return a.memory.load(st) }
-
-// Linear implements Optimizer: it fails, since Adam divides by a root.
-func (a *Adam) Linear(layer string) (func(step int) (coded.Update, error), error) {
-	return nil, &NotLinearError{Layer: layer, Optimizer: "Adam"}
 }

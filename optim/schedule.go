@@ -1,11 +1,12 @@
 package optim
 
 import (
-	"fmt"
 	"math"
+	"slices"
 )
 
-// Schedule gives the learning rate of a training step; steps count from 1.
+// Schedule gives the learning rate of a training step; steps count from 1. A
+// step before the first counts as the first.
 type Schedule func(step int) float64
 
 // Constant is the same learning rate at every step.
@@ -17,22 +18,48 @@ func Constant(lr float64) Schedule {
 //
 //	lr * gamma^floor((step-1)/every)
 func Step(lr float64, every int, gamma float64) (Schedule, error) {
-	var problems []string
-	if p := rateProblem(lr); p != "" {
-		problems = append(problems, p)
-	}
-	if every < 1 {
-		problems = append(problems, fmt.Sprintf("every %d steps, want at least 1", every))
-	}
-	if !within(gamma, math.Inf(1)) {
-		problems = append(problems, fmt.Sprintf("gamma %v, want a finite number of at least 0", gamma))
-	}
-	if err := invalid("step schedule", problems); err != nil {
+	var p problems
+	p.rate(lr)
+	p.want(every >= 1, "every %d steps, want at least 1", every)
+	p.atLeastZero("gamma", gamma)
+	if err := p.err("step schedule"); err != nil {
 		return nil, err
 	}
 	return func(step int) float64 {
 		return lr * math.Pow(gamma, float64(max(step-1, 0)/every))
 	}, nil
+}
+
+// MultiStep multiplies the learning rate by gamma after each of the given
+// numbers of steps, which increase.
+func MultiStep(lr float64, milestones []int, gamma float64) (Schedule, error) {
+	var p problems
+	p.rate(lr)
+	for i, m := range milestones {
+		p.want(m >= 1 && (i == 0 || m > milestones[i-1]), "milestone %d is %d, want numbers from 1 on that increase", i+1, m)
+	}
+	p.atLeastZero("gamma", gamma)
+	if err := p.err("multi-step schedule"); err != nil {
+		return nil, err
+	}
+	milestones = slices.Clone(milestones)
+	return func(step int) float64 {
+		passed, _ := slices.BinarySearch(milestones, step) // those of at most step-1
+		return lr * math.Pow(gamma, float64(passed))
+	}, nil
+}
+
+// Exponential multiplies the learning rate by gamma after every step:
+//
+//	lr * gamma^(step-1)
+func Exponential(lr, gamma float64) (Schedule, error) {
+	var p problems
+	p.rate(lr)
+	p.atLeastZero("gamma", gamma)
+	if err := p.err("exponential schedule"); err != nil {
+		return nil, err
+	}
+	return func(step int) float64 { return lr * math.Pow(gamma, float64(max(step-1, 0))) }, nil
 }
 
 // Cosine falls from lr to floor along half a cosine (Loshchilov and Hutter,
@@ -42,21 +69,60 @@ func Step(lr float64, every int, gamma float64) (Schedule, error) {
 //
 // and stays at floor after so many steps.
 func Cosine(lr, floor float64, steps int) (Schedule, error) {
-	var problems []string
-	if p := rateProblem(lr); p != "" {
-		problems = append(problems, p)
-	}
-	if !(floor >= 0 && floor <= lr) {
-		problems = append(problems, fmt.Sprintf("floor %v, want a number from 0 to the learning rate %v", floor, lr))
-	}
-	if steps < 1 {
-		problems = append(problems, fmt.Sprintf("%d steps, want at least 1", steps))
-	}
-	if err := invalid("cosine schedule", problems); err != nil {
+	var p problems
+	p.rate(lr)
+	p.want(floor >= 0 && floor <= lr, "floor %v, want a number from 0 to the learning rate %v", floor, lr)
+	p.steps(steps)
+	if err := p.err("cosine schedule"); err != nil {
 		return nil, err
 	}
 	return func(step int) float64 {
-		t := min(max(step-1, 0), steps)
-		return floor + (lr-floor)*(1+math.Cos(math.Pi*float64(t)/float64(steps)))/2
+		return cosineBetween(lr, floor, float64(min(max(step-1, 0), steps))/float64(steps))
+	}, nil
+}
+
+// cosineBetween goes from a to b along half a cosine as x goes from 0 to 1.
+func cosineBetween(a, b, x float64) float64 { return b + (a-b)*(1+math.Cos(math.Pi*x))/2 }
+
+// OneCycleConfig is the configuration of OneCycle. Where it says so, zero means
+// PyTorch's default.
+type OneCycleConfig struct {
+	Peak     float64 // highest learning rate
+	Steps    int     // of the whole cycle
+	Rise     float64 // part of the steps in which the rate rises, at most 1; 0 means 0.3
+	Div      float64 // the first rate is Peak/Div, at least 1; 0 means 25
+	FinalDiv float64 // the last rate is Peak/Div/FinalDiv, at least 1; 0 means 10000
+}
+
+// OneCycle rises from Peak/Div to Peak and falls to Peak/Div/FinalDiv, both along
+// half a cosine (Smith and Topin, "Super-convergence: very fast training of
+// neural networks using large learning rates", 2018, in PyTorch's form). With
+// i = step-1, the peak is at i = Rise*Steps - 1, the end at i = Steps - 1, after
+// which the rate stays. The momentum is not cycled.
+func OneCycle(c OneCycleConfig) (Schedule, error) {
+	orDefault(&c.Rise, 0.3)
+	orDefault(&c.Div, 25)
+	orDefault(&c.FinalDiv, 1e4)
+	var p problems
+	p.rate(c.Peak)
+	p.steps(c.Steps)
+	p.want(c.Rise > 0 && c.Rise <= 1, "rise %v, want a part of the steps above 0, at most 1", c.Rise)
+	p.want(c.Div >= 1 && finite(c.Div), "div %v, want a finite number of at least 1", c.Div)
+	p.want(c.FinalDiv >= 1 && finite(c.FinalDiv), "final div %v, want a finite number of at least 1", c.FinalDiv)
+	if err := p.err("one-cycle schedule"); err != nil {
+		return nil, err
+	}
+	first := c.Peak / c.Div
+	last := first / c.FinalDiv
+	top, end := max(0, c.Rise*float64(c.Steps)-1), float64(c.Steps-1)
+	return func(step int) float64 {
+		switch i := min(max(float64(step-1), 0), end); {
+		case i < top:
+			return cosineBetween(first, c.Peak, i/top)
+		case i == top: // it may be the end as well
+			return c.Peak
+		default:
+			return cosineBetween(c.Peak, last, (i-top)/(end-top))
+		}
 	}, nil
 }

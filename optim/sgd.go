@@ -2,7 +2,6 @@ package optim
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/coda-ml/coda/coded"
 	"github.com/coda-ml/coda/internal/kernel"
@@ -14,83 +13,69 @@ type SGDConfig struct {
 	Momentum float64  // from 0 (none) to below 1
 	Decay    float64  // L2 penalty added to the gradient, at least 0
 	Nesterov bool     // look-ahead momentum; needs Momentum > 0
-}
 
-func (c SGDConfig) validate() error {
-	var problems []string
-	if p := scheduleProblem(c.LR); p != "" {
-		problems = append(problems, p)
-	}
-	if !within(c.Momentum, 1) {
-		problems = append(problems, fmt.Sprintf("momentum %v, want from 0 to below 1", c.Momentum))
-	}
-	if !within(c.Decay, math.Inf(1)) {
-		problems = append(problems, fmt.Sprintf("weight decay %v, want a finite number of at least 0", c.Decay))
-	}
-	if c.Nesterov && c.Momentum == 0 {
-		problems = append(problems, "Nesterov without momentum")
-	}
-	return invalid("SGD", problems)
+	ClipNorm float64      // limit of the global norm of the gradients; 0 means none
+	Groups   []Group      // parameters with settings of their own
+	Pool     *kernel.Pool // nil means the caller's goroutine
 }
 
 // SGD is stochastic gradient descent with momentum and weight decay.
 type SGD struct {
+	*engine
 	config SGDConfig
-	memory memory
 }
 
 var _ Optimizer = (*SGD)(nil)
 
 // NewSGD returns the optimiser, or an error that lists every problem of c.
 func NewSGD(c SGDConfig) (*SGD, error) {
-	if err := c.validate(); err != nil {
+	base := common{c.LR, c.Decay, c.ClipNorm, c.Groups, c.Pool}
+	p := base.problems()
+	p.within("momentum", c.Momentum, 1)
+	p.want(!c.Nesterov || c.Momentum != 0, "Nesterov without momentum")
+	if err := p.err("SGD"); err != nil {
 		return nil, err
 	}
-	s := &SGD{config: c, memory: newMemory("SGD")}
+	s := &SGD{config: c}
+	var buffers []string
 	if c.Momentum > 0 {
-		s.memory.buffers = []string{MomentumBuffer}
+		buffers = []string{MomentumBuffer}
 	}
+	s.engine = newEngine("SGD", base, buffers, s.descend)
 	return s, nil
 }
 
-// update is the step as plain data.
-func (s *SGD) update(step int) (coded.Update, error) {
-	lr := s.config.LR(step)
-	if p := rateProblem(lr); p != "" {
-		return coded.Update{}, fmt.Errorf("optim: SGD: step %d: %s", step, p)
+func (s *SGD) descend(u *update, lo, hi int) {
+	var v []float32
+	if len(u.buffers) > 0 {
+		v = u.buffers[0][lo:hi]
+	}
+	kernel.SGD(u.value[lo:hi], v, u.grad[lo:hi], kernel.SGDStep{
+		LR: float32(u.lr), Momentum: float32(s.config.Momentum), Decay: float32(u.decay), Scale: float32(u.scale), Nesterov: s.config.Nesterov,
+	})
+}
+
+// Linear implements Optimizer: SGD is linear. But all placed layers follow one
+// update, so no group may give the layer's weight settings of its own, and the
+// norm of gradients that only the workers have is not known here (see Clip).
+func (s *SGD) Linear(layer string) (func(step int) (coded.Update, error), error) {
+	weight := layer + ".weight"
+	var p problems
+	p.want(s.clip == 0, "a clip norm needs the gradients of all layers, and those of coded weights are on the workers")
+	p.want(s.settings(weight) == settings{lrScale: 1, decay: s.decay}, "a group gives %s settings of its own, but all coded layers share one update", weight)
+	if err := p.err("layer " + layer); err != nil {
+		return nil, fmt.Errorf("%w: place the layer with placement local or batch", err)
+	}
+	return s.linear, nil
+}
+
+// linear is the step as plain data.
+func (s *SGD) linear(step int) (coded.Update, error) {
+	lr, err := s.rate(step)
+	if err != nil {
+		return coded.Update{}, err
 	}
 	return coded.Update{
 		Step: step, LR: lr, Momentum: s.config.Momentum, Decay: s.config.Decay, Scale: 1, Nesterov: s.config.Nesterov,
 	}, nil
 }
-
-// Step implements Optimizer.
-func (s *SGD) Step(step int, params []Param) error {
-	if err := s.memory.prepare(step, params); err != nil {
-		return err
-	}
-	u, err := s.update(step)
-	if err != nil {
-		return err
-	}
-	k := kernel.SGDStep{LR: float32(u.LR), Momentum: float32(u.Momentum), Scale: 1, Nesterov: u.Nesterov}
-	for _, p := range params {
-		var v []float32
-		if u.Momentum > 0 {
-			v = s.memory.buffer(p.Name, 0)
-		}
-		k.Decay = float32(p.decay(u.Decay))
-		kernel.SGD(p.Value, v, p.Grad, k)
-	}
-	s.memory.updates++
-	return nil
-}
-
-// State implements Optimizer.
-func (s *SGD) State() State { return s.memory.state() }
-
-// LoadState implements Optimizer.
-func (s *SGD) LoadState(st State) error { return s.memory.load(st) }
-
-// Linear implements Optimizer: SGD is linear whatever its settings.
-func (s *SGD) Linear(string) (func(step int) (coded.Update, error), error) { return s.update, nil }

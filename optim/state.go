@@ -1,7 +1,9 @@
 package optim
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -19,63 +21,83 @@ type Tensor struct {
 	Data []float32
 }
 
-// Names of the buffers.
+// Names of the buffers, as in PyTorch.
 const (
-	MomentumBuffer = "momentum_buffer" // SGD: v
-	ExpAvg         = "exp_avg"         // Adam: m
-	ExpAvgSq       = "exp_avg_sq"      // Adam: s
+	MomentumBuffer = "momentum_buffer" // SGD, RMSProp: the velocity
+	ExpAvg         = "exp_avg"         // Adam, LAMB: m
+	ExpAvgSq       = "exp_avg_sq"      // Adam, LAMB: s
+	MaxExpAvgSq    = "max_exp_avg_sq"  // AMSGrad: the largest s
+	SquareAvg      = "square_avg"      // RMSProp: s
+	Sum            = "sum"             // Adagrad: s
+	Average        = "ema"             // EMA
 )
 
 // memory holds the buffers of every parameter that an optimiser has seen.
 type memory struct {
-	owner   string   // for errors: "SGD"
-	buffers []string // names of the buffers of each parameter
-	slots   map[string]*slot
-	updates int
-	round   int // number of the current call, to notice a parameter given twice
+	owner     string   // for errors: "SGD"
+	buffers   []string // names of the buffers of each parameter
+	gradients bool     // parameters must have a gradient
+	settings  func(param string) settings
+	slots     map[string]*slot
+	updates   int
+	round     int // number of the current call, to notice a parameter given twice
 }
 
+// slot is what is known of a parameter.
 type slot struct {
+	settings
 	data [][]float32 // in the order of memory.buffers
+	born int         // the call that made it, 0 if it was loaded
 	seen int
 }
 
-func newMemory(owner string, buffers ...string) memory {
-	return memory{owner: owner, buffers: buffers, slots: make(map[string]*slot)}
+func newMemory(owner string, of func(param string) settings, buffers ...string) memory {
+	return memory{owner: owner, buffers: buffers, gradients: true, settings: of, slots: make(map[string]*slot)}
 }
 
-// prepare checks the parameters and makes zeroed buffers for the new ones.
+func (m *memory) newSlot(param string, born int) *slot {
+	return &slot{settings: m.settings(param), data: make([][]float32, len(m.buffers)), born: born}
+}
+
+// prepare checks the parameters and makes zeroed buffers for the new ones. If
+// it fails nothing has changed.
 func (m *memory) prepare(step int, params []Param) error {
-	if step < 1 {
-		return fmt.Errorf("optim: %s: step %d, want at least 1", m.owner, step)
-	}
 	m.round++
 	for _, p := range params {
-		s, known := m.slots[p.Name]
-		switch {
-		case p.Name == "":
-			return fmt.Errorf("optim: %s: step %d: parameter without a name", m.owner, step)
-		case len(p.Grad) != len(p.Value):
-			return fmt.Errorf("optim: %s: step %d: parameter %s has %d values and %d gradients", m.owner, step, p.Name, len(p.Value), len(p.Grad))
-		case known && s.seen == m.round:
-			return fmt.Errorf("optim: %s: step %d: parameter %s is given twice", m.owner, step, p.Name)
-		case known && len(m.buffers) > 0 && len(s.data[0]) != len(p.Value):
-			return fmt.Errorf("optim: %s: step %d: parameter %s has %d values, its state %d", m.owner, step, p.Name, len(p.Value), len(s.data[0]))
+		if err := m.see(p); err != nil {
+			maps.DeleteFunc(m.slots, func(_ string, s *slot) bool { return s.born == m.round })
+			return fmt.Errorf("optim: %s: step %d: %w", m.owner, step, err)
 		}
-		if !known {
-			s = &slot{data: make([][]float32, len(m.buffers))}
+	}
+	for _, p := range params {
+		if s := m.slots[p.Name]; s.born == m.round {
 			for i := range s.data {
 				s.data[i] = make([]float32, len(p.Value))
 			}
-			m.slots[p.Name] = s
 		}
-		s.seen = m.round
 	}
 	return nil
 }
 
-// buffer returns a buffer of a parameter that prepare has seen.
-func (m *memory) buffer(param string, i int) []float32 { return m.slots[param].data[i] }
+// see checks one parameter and makes a slot for it.
+func (m *memory) see(p Param) error {
+	s, known := m.slots[p.Name]
+	switch {
+	case p.Name == "":
+		return errors.New("parameter without a name")
+	case m.gradients && len(p.Grad) != len(p.Value):
+		return fmt.Errorf("parameter %s has %d values and %d gradients", p.Name, len(p.Value), len(p.Grad))
+	case known && s.seen == m.round:
+		return fmt.Errorf("parameter %s is given twice", p.Name)
+	case known && len(m.buffers) > 0 && len(s.data[0]) != len(p.Value):
+		return fmt.Errorf("parameter %s has %d values, its state %d", p.Name, len(p.Value), len(s.data[0]))
+	case !known:
+		s = m.newSlot(p.Name, m.round)
+		m.slots[p.Name] = s
+	}
+	s.seen = m.round
+	return nil
+}
 
 func (m *memory) state() State {
 	st := State{Updates: m.updates}
@@ -90,30 +112,26 @@ func (m *memory) state() State {
 
 // load replaces the buffers. Every problem is listed, and then nothing changes.
 func (m *memory) load(st State) error {
-	var problems []string
-	if st.Updates < 0 {
-		problems = append(problems, fmt.Sprintf("%d updates", st.Updates))
-	}
+	var p problems
+	p.want(st.Updates >= 0, "%d updates", st.Updates)
 	slots := make(map[string]*slot)
 	for _, t := range st.Tensors {
 		dot := strings.LastIndexByte(t.Name, '.')
 		i := slices.Index(m.buffers, t.Name[dot+1:])
 		if dot < 1 || i < 0 {
-			problems = append(problems, fmt.Sprintf("unknown tensor %q", t.Name))
+			p.want(false, "unknown tensor %q", t.Name)
 			continue
 		}
 		s := slots[t.Name[:dot]]
 		if s == nil {
-			s = &slot{data: make([][]float32, len(m.buffers))}
+			s = m.newSlot(t.Name[:dot], 0)
 			slots[t.Name[:dot]] = s
 		}
-		if s.data[i] != nil {
-			problems = append(problems, fmt.Sprintf("tensor %q is given twice", t.Name))
-		}
+		p.want(s.data[i] == nil, "tensor %q is given twice", t.Name)
 		s.data[i] = append(make([]float32, 0, len(t.Data)), t.Data...)
 	}
-	problems = append(problems, m.incomplete(slots)...)
-	if err := invalid(m.owner+": load state", problems); err != nil {
+	p = append(p, m.incomplete(slots)...)
+	if err := p.err(m.owner + ": load state"); err != nil {
 		return err
 	}
 	m.slots, m.updates = slots, st.Updates
