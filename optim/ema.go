@@ -86,7 +86,7 @@ func (e *EMA) With(params []Param, f func() error) error {
 	for _, p := range params {
 		s, ok := e.memory.slots[p.Name]
 		bad.want(ok, "parameter %s has no average", p.Name)
-		bad.want(!ok || len(s.data[0]) == len(p.Value), "parameter %s has another size than its average", p.Name)
+		bad.want(!ok || s.size == len(p.Value), "parameter %s has %d values, not the size of its average", p.Name, len(p.Value))
 	}
 	if err := bad.err("EMA"); err != nil {
 		return err

@@ -56,16 +56,19 @@ type engine struct {
 
 	sums []float64 // of the squares of gradients, by piece
 
-	// The pass and the parameter at hand, for piece; run is piece as a value.
+	// The pass and the parameter at hand, for piece.
 	pass   pass
 	update update
-	run    func(i int)
+
+	// Methods as values, made once because each is an allocation.
+	run  func(i int) // piece
+	norm pass        // squares
 }
 
 func newEngine(name string, c common, buffers []string, passes ...pass) *engine {
 	e := &engine{common: c, name: name, passes: passes}
 	e.memory = newMemory(name, e.common.settings, buffers...)
-	e.run = e.piece
+	e.run, e.norm = e.piece, e.squares
 	return e
 }
 
@@ -147,7 +150,7 @@ func (e *engine) clipScale(step int, params []Param) (float64, error) {
 	for _, p := range params {
 		e.update = update{grad: p.Grad}
 		e.sums = growTo(e.sums, pieces(len(p.Grad)))
-		e.sweep(e.squares)
+		e.sweep(e.norm)
 		one := 0.0
 		for _, s := range e.sums[:pieces(len(p.Grad))] {
 			one += s

@@ -2,7 +2,10 @@ package optim_test
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/coda-ml/coda/internal/kernel"
 	"github.com/coda-ml/coda/optim"
 )
 
@@ -37,16 +41,24 @@ func nesterov() optim.SGDConfig {
 }
 
 func TestConfigListsEveryProblem(t *testing.T) {
-	_, err := optim.NewSGD(optim.SGDConfig{Momentum: 1, Decay: math.NaN()})
-	wantAll(t, err, "no learning rate schedule", "momentum 1", "weight decay NaN")
+	bad := math.NaN()
+	_, err := optim.NewSGD(optim.SGDConfig{Momentum: 1, Decay: bad, ClipNorm: -1})
+	wantAll(t, err, "SGD", "no learning rate schedule", "momentum 1", "weight decay NaN", "clip norm -1")
 	_, err = optim.NewSGD(optim.SGDConfig{LR: optim.Constant(math.Inf(1)), Nesterov: true})
 	wantAll(t, err, "learning rate +Inf", "Nesterov without momentum")
-	_, err = optim.NewAdam(optim.AdamConfig{LR: optim.Constant(-1), Beta1: 1, Beta2: -0.5, Eps: -1, Decay: math.Inf(1)})
-	wantAll(t, err, "learning rate -1", "beta1 1", "beta2 -0.5", "epsilon -1", "weight decay +Inf")
-	_, err = optim.Step(math.NaN(), 0, -1)
-	wantAll(t, err, "learning rate NaN", "every 0 steps", "gamma -1")
-	_, err = optim.Cosine(0.1, 0.2, 0)
-	wantAll(t, err, "floor 0.2", "0 steps")
+	adam := optim.AdamConfig{LR: optim.Constant(-1), Beta1: 1, Beta2: -0.5, Eps: -1, Decay: math.Inf(1)}
+	_, err = optim.NewAdam(adam)
+	wantAll(t, err, "Adam: ", "learning rate -1", "beta1 1", "beta2 -0.5", "epsilon -1", "weight decay +Inf")
+	_, err = optim.NewAdamW(adam)
+	wantAll(t, err, "AdamW: ", "learning rate -1", "beta1 1")
+	_, err = optim.NewRMSProp(optim.RMSPropConfig{Alpha: 1, Eps: -1, Momentum: -1, Decay: -1})
+	wantAll(t, err, "RMSProp", "no learning rate schedule", "alpha 1", "epsilon -1", "momentum -1", "weight decay -1")
+	_, err = optim.NewAdagrad(optim.AdagradConfig{Eps: bad})
+	wantAll(t, err, "Adagrad", "no learning rate schedule", "epsilon NaN")
+	_, err = optim.NewLAMB(optim.LAMBConfig{Beta1: bad, Beta2: 2, Eps: -1})
+	wantAll(t, err, "LAMB", "no learning rate schedule", "beta1 NaN", "beta2 2", "epsilon -1")
+	_, err = optim.NewEMA(optim.EMAConfig{Decay: 1})
+	wantAll(t, err, "EMA", "decay 1")
 }
 
 func wantAll(t *testing.T, err error, parts ...string) {
@@ -61,24 +73,10 @@ func wantAll(t *testing.T, err error, parts ...string) {
 	}
 }
 
-func TestSchedulesOutsideTheirRange(t *testing.T) {
-	c, err := optim.Cosine(1, 0.25, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for step, want := range map[int]float64{-3: 1, 0: 1, 1: 1, 5: 0.25, 6: 0.25, 1000: 0.25} {
-		if got := c(step); math.Abs(got-want) > 1e-15 {
-			t.Errorf("cosine at step %d: %v, want %v", step, got, want)
-		}
-	}
-	if got := optim.Constant(0.3)(17); got != 0.3 {
-		t.Errorf("constant: %v, want 0.3", got)
-	}
-}
-
 // A step that fails must leave values, state and count as they were.
 func TestFailedStepChangesNothing(t *testing.T) {
 	good := optim.Param{Name: "a", Value: []float32{1, 2}, Grad: []float32{1, 1}}
+	new := optim.Param{Name: "c", Value: []float32{3}, Grad: []float32{1}}
 	cases := map[string]struct {
 		step   int
 		params []optim.Param
@@ -90,6 +88,8 @@ func TestFailedStepChangesNothing(t *testing.T) {
 		"twice":      {2, []optim.Param{good, good}, "a is given twice"},
 		"other size": {2, []optim.Param{{Name: "a", Value: []float32{1}, Grad: []float32{1}}}, "a has 1 values, its state 2"},
 		"bad rate":   {99, []optim.Param{good}, "step 99: learning rate NaN"},
+		"new twice":  {2, []optim.Param{good, new, new}, "c is given twice"},
+		"new first":  {2, []optim.Param{new, {Name: "a", Value: []float32{1}, Grad: []float32{1}}}, "a has 1 values"},
 	}
 	rate := func(step int) float64 {
 		if step == 99 {
@@ -97,10 +97,9 @@ func TestFailedStepChangesNothing(t *testing.T) {
 		}
 		return 0.1
 	}
-	for name, c := range cases {
-		for _, o := range []optim.Optimizer{
-			mustSGD(t, optim.SGDConfig{LR: rate, Momentum: 0.9}), mustAdam(t, optim.AdamConfig{LR: rate}),
-		} {
+	forEach(t, func(t *testing.T, make func(optim.Schedule) optim.Optimizer) {
+		for name, c := range cases {
+			o := make(rate)
 			copy(good.Value, []float32{1, 2})
 			if err := o.Step(1, []optim.Param{good}); err != nil {
 				t.Fatal(err)
@@ -110,32 +109,29 @@ func TestFailedStepChangesNothing(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("%s: error %v, want one with %q", name, err, c.want)
 			}
-			if !slices.Equal(value, good.Value) {
+			if !slices.Equal(value, good.Value) || new.Value[0] != 3 {
 				t.Errorf("%s: the failed step changed the values", name)
 			}
 			if !cmp.Equal(state, o.State()) {
 				t.Errorf("%s: the failed step changed the state", name)
 			}
 		}
-	}
+	})
 }
 
 // Training that stops, saves, loads and goes on gives the same bits.
 func TestResumeIsExact(t *testing.T) {
-	for name, mk := range map[string]func() optim.Optimizer{
-		"SGD":  func() optim.Optimizer { return mustSGD(t, nesterov()) },
-		"Adam": func() optim.Optimizer { return mustAdam(t, optim.AdamConfig{LR: optim.Constant(0.1), Decay: 0.01}) },
-	} {
+	forEach(t, func(t *testing.T, make func(optim.Schedule) optim.Optimizer) {
 		rapid.Check(t, func(rt *rapid.T) {
 			steps := rapid.IntRange(1, 12).Draw(rt, "steps")
 			stop := rapid.IntRange(0, steps).Draw(rt, "stop")
 			grads := rapid.SliceOfN(rapid.Float32Range(-2, 2), 3*steps, 3*steps).Draw(rt, "grads")
 			run := func(save bool) []float32 {
-				o, w := mk(), []float32{1, -2, 3}
+				o, w := make(optim.Constant(0.1)), []float32{1, -2, 3}
 				for i := range steps {
 					if save && i == stop {
 						saved := o.State()
-						o = mk()
+						o = make(optim.Constant(0.1))
 						if err := o.LoadState(saved); err != nil {
 							rt.Fatal(err)
 						}
@@ -151,10 +147,10 @@ func TestResumeIsExact(t *testing.T) {
 				return w
 			}
 			if a, b := run(false), run(true); !slices.Equal(a, b) {
-				rt.Fatalf("%s: resumed at %d: %v, want %v", name, stop, b, a)
+				rt.Fatalf("resumed at %d: %v, want %v", stop, b, a)
 			}
 		})
-	}
+	})
 }
 
 func TestLoadStateRefuses(t *testing.T) {
@@ -219,31 +215,85 @@ func TestLinear(t *testing.T) {
 
 // With a gradient of zero, decay is all that moves a value.
 func TestNoDecay(t *testing.T) {
-	for name, o := range map[string]optim.Optimizer{
-		"SGD": mustSGD(t, nesterov()), "Adam": mustAdam(t, optim.AdamConfig{LR: optim.Constant(0.1), Decay: 0.5}),
-	} {
-		a, b := []float32{2}, []float32{2}
+	forEach(t, func(t *testing.T, make func(optim.Schedule) optim.Optimizer) {
+		name := strings.TrimPrefix(t.Name(), "TestNoDecay/")
+		if variants[strings.ReplaceAll(name, "_", " ")].config.Decay == 0 {
+			return
+		}
+		o, a, b := make(optim.Constant(0.1)), []float32{2}, []float32{2}
 		params := []optim.Param{{Name: "a", Value: a, Grad: []float32{0}}, {Name: "b", Value: b, Grad: []float32{0}, NoDecay: true}}
 		if err := o.Step(1, params); err != nil {
 			t.Fatal(err)
 		}
-		if a[0] >= 2 || b[0] != 2 {
-			t.Errorf("%s: values %v with and %v without decay, want less than 2 and 2", name, a[0], b[0])
+		if !(a[0] < 2) || b[0] != 2 {
+			t.Errorf("values %v with and %v without decay, want less than 2 and 2", a[0], b[0])
+		}
+	})
+}
+
+func TestStepAllocatesNothing(t *testing.T) {
+	pool := kernel.NewPool(2)
+	defer pool.Close()
+	const n = 50_000 // several pieces
+	p := []optim.Param{{Name: "w", Value: make([]float32, n), Grad: make([]float32, n)}}
+	for name := range variants {
+		o := variant(t, name, optim.Constant(0.1), pool)
+		if got := testing.AllocsPerRun(10, func() {
+			if err := o.Step(1, p); err != nil {
+				t.Fatal(err)
+			}
+		}); got != 0 {
+			t.Errorf("%s: %v allocations a step", name, got)
 		}
 	}
 }
 
-func TestStepAllocatesNothing(t *testing.T) {
-	p := []optim.Param{{Name: "w", Value: make([]float32, 100), Grad: make([]float32, 100)}}
-	for name, o := range map[string]optim.Optimizer{
-		"SGD": mustSGD(t, nesterov()), "Adam": mustAdam(t, optim.AdamConfig{LR: optim.Constant(0.1)}),
-	} {
-		if n := testing.AllocsPerRun(10, func() {
-			if err := o.Step(1, p); err != nil {
-				t.Fatal(err)
+// The goroutines of a pool must not show in the bits.
+func TestPoolGivesTheSameBits(t *testing.T) {
+	pool := kernel.NewPool(2)
+	defer pool.Close()
+	for name := range variants {
+		r := rand.New(rand.NewPCG(1, 2))
+		const n = 70_001
+		grad, start := make([]float32, n), make([]float32, n)
+		for i := range n {
+			grad[i], start[i] = float32(r.NormFloat64()), float32(r.NormFloat64())
+		}
+		run := func(pool *kernel.Pool) []float32 {
+			o, w := variant(t, name, optim.Constant(0.1), pool), slices.Clone(start)
+			for step := 1; step <= 3; step++ {
+				if err := o.Step(step, []optim.Param{{Name: "w", Value: w[:60_000], Grad: grad[:60_000]}, {Name: "b", Value: w[60_000:], Grad: grad[60_000:]}}); err != nil {
+					t.Fatal(err)
+				}
 			}
-		}); n != 0 {
-			t.Errorf("%s: %v allocations a step", name, n)
+			return w
+		}
+		if a, b := run(nil), run(pool); !slices.Equal(a, b) || slices.Equal(a, start) {
+			t.Errorf("%s: other values with a pool", name)
+		}
+	}
+}
+
+func BenchmarkStep(b *testing.B) {
+	pool := kernel.NewPool(2)
+	defer pool.Close()
+	const n = 1 << 20
+	for _, name := range slices.Sorted(maps.Keys(variants)) {
+		for threads, pool := range map[int]*kernel.Pool{1: nil, 2: pool} {
+			b.Run(fmt.Sprintf("%s/threads=%d/n=1M", name, threads), func(b *testing.B) {
+				p := []optim.Param{{Name: "w", Value: make([]float32, n), Grad: make([]float32, n)}}
+				for i := range n {
+					p[0].Value[i], p[0].Grad[i] = float32(i%7+1), float32(i%5+1)
+				}
+				o := variant(b, name, optim.Constant(1e-6), pool)
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := o.Step(1, p); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/param")
+			})
 		}
 	}
 }

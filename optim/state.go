@@ -46,7 +46,8 @@ type memory struct {
 // slot is what is known of a parameter.
 type slot struct {
 	settings
-	data [][]float32 // in the order of memory.buffers
+	size int
+	data [][]float32 // in the order of memory.buffers, each of that size
 	born int         // the call that made it, 0 if it was loaded
 	seen int
 }
@@ -89,10 +90,11 @@ func (m *memory) see(p Param) error {
 		return fmt.Errorf("parameter %s has %d values and %d gradients", p.Name, len(p.Value), len(p.Grad))
 	case known && s.seen == m.round:
 		return fmt.Errorf("parameter %s is given twice", p.Name)
-	case known && len(m.buffers) > 0 && len(s.data[0]) != len(p.Value):
-		return fmt.Errorf("parameter %s has %d values, its state %d", p.Name, len(p.Value), len(s.data[0]))
+	case known && s.size != len(p.Value):
+		return fmt.Errorf("parameter %s has %d values, its state %d", p.Name, len(p.Value), s.size)
 	case !known:
 		s = m.newSlot(p.Name, m.round)
+		s.size = len(p.Value)
 		m.slots[p.Name] = s
 	}
 	s.seen = m.round
@@ -128,7 +130,7 @@ func (m *memory) load(st State) error {
 			slots[t.Name[:dot]] = s
 		}
 		p.want(s.data[i] == nil, "tensor %q is given twice", t.Name)
-		s.data[i] = append(make([]float32, 0, len(t.Data)), t.Data...)
+		s.size, s.data[i] = len(t.Data), append(make([]float32, 0, len(t.Data)), t.Data...)
 	}
 	p = append(p, m.incomplete(slots)...)
 	if err := p.err(m.owner + ": load state"); err != nil {
