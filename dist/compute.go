@@ -172,7 +172,10 @@ func (s *session) operate(ctx context.Context, h *heldShard, op *operation) erro
 		if err != nil {
 			return err
 		}
+		s.mu.Lock()
 		h.source, h.placed = op.header.Round, op.header.Placed
+		delete(s.inboxes, op.inbox.round) // the donations may be large
+		s.mu.Unlock()
 		return s.setState(h, state)
 	case opAccumulate:
 		if err := h.forget(op.step); err != nil {

@@ -18,7 +18,7 @@ type Coordinator struct {
 	cfg     CoordinatorConfig
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
-	wg      sync.WaitGroup // the goroutines of every link, and Attach's
+	wg      sync.WaitGroup // the goroutines of every link
 	notices *notices
 	buffers bufferPool
 
@@ -38,8 +38,8 @@ type Coordinator struct {
 	lastOp   uint64
 	rounds   []*round // that want results, oldest first
 	fetches  map[uint64]*fetch
-	fetched  int // fetches so far
 	repairs  map[uint64]*repair
+	wanting  bool // a repair waits for donors that lag
 	deadline roundDeadline
 	stats    Stats
 	low      map[string]bool
@@ -58,6 +58,10 @@ type placement struct {
 
 	rough      bool      // a repair would amplify rounding too much
 	roughUntil time.Time // no rebuild before
+
+	fetched   []int // slots of the last Fetch
+	fetches   int   // in a replay: since fetchedAt
+	fetchedAt int   // version
 
 	keptStep int    // step of the operands counted in kept
 	kept     [3]int // by product: operands kept since the last update
@@ -108,7 +112,7 @@ func (c *Coordinator) Close() error {
 	}
 	c.closed = true
 	for _, r := range slices.Clone(c.rounds) {
-		c.endRound(r, ErrClosed)
+		c.endRound(r, r.fail(ErrClosed))
 	}
 	for l := range c.links() {
 		l.ordered = nil
@@ -227,6 +231,17 @@ func (c *Coordinator) fresh(layer string, version int) []int {
 	var slots []int
 	for slot, l := range c.slots {
 		if l != nil && l.shards[layer].fresh(version) {
+			slots = append(slots, slot)
+		}
+	}
+	return slots
+}
+
+// held returns the slots that have a layer, however far they lag, in order.
+func (c *Coordinator) held(layer string) []int {
+	var slots []int
+	for slot, l := range c.slots {
+		if l != nil && l.shards[layer] != nil && l.shards[layer].held {
 			slots = append(slots, slot)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -69,17 +70,18 @@ func (s *session) onReceive(m *Message) error {
 	donors := slices.Clone(m.Slots)
 	slices.Sort(donors)
 	box := &inbox{round: m.Round, layer: m.Layer, donors: slices.Compact(donors), got: map[int]donation{}}
-	for id, other := range s.inboxes {
-		if other.layer == m.Layer {
-			delete(s.inboxes, id) // given up by the coordinator
-		}
-	}
+	s.forgetInboxes(m.Layer) // the coordinator has given them up
 	s.inboxes[m.Round] = box
 	s.newest[m.Layer] = m.Round
 	h.add(&operation{kind: opReceive, at: s.arrivals, inbox: box, header: m.Header})
 	close(s.changed)
 	s.changed = make(chan struct{})
 	return nil
+}
+
+// forgetInboxes drops what has been given to a layer for repairs.
+func (s *session) forgetInboxes(layer string) {
+	maps.DeleteFunc(s.inboxes, func(_ uint64, b *inbox) bool { return b.layer == layer })
 }
 
 // waiting tells whether the shard waits for a repair already.

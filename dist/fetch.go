@@ -15,7 +15,7 @@ type fetch struct {
 	place   *placement
 	version int
 	pos     uint64 // of the log: after the version's update
-	only    []int  // the slots that a replay wants; nil: any sufficient set
+	only    []int  // exactly these slots; nil: any sufficient set
 	hedged  bool   // ask everybody
 	asked   map[int]*link
 	got     map[int][]coded.Tensor
@@ -29,7 +29,47 @@ const fetchHedge = 2 * time.Second
 
 // Fetch implements coded.Executor. The tensors belong to the caller.
 func (c *Coordinator) Fetch(ctx context.Context, layer string) ([]coded.ShardState, error) {
-	return c.fetchFrom(ctx, layer, nil)
+	c.mu.Lock()
+	var only []int
+	if p := c.layers[layer]; p != nil && c.cfg.Replay != nil {
+		only = c.replayFetch(p)
+	}
+	c.mu.Unlock()
+	states, err := c.fetchFrom(ctx, layer, only)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.layers[layer]
+	p.fetched = nil
+	for _, s := range states {
+		p.fetched = append(p.fetched, s.Slot)
+	}
+	if c.cfg.Record != nil {
+		c.cfg.Record.fetch(layer, c.version, p.fetched)
+	}
+	return states, nil
+}
+
+// replayFetch returns the slots of the recorded fetch; of one that the recorded
+// run did not make, the first that suffice.
+func (c *Coordinator) replayFetch(p *placement) []int {
+	if p.fetchedAt != c.version {
+		p.fetchedAt, p.fetches = c.version, 0
+	}
+	p.fetches++
+	if set := c.cfg.Replay.fetch(p.layer.Name, c.version, p.fetches-1); set != nil {
+		return set
+	}
+	t := coded.NewTracker(p.code)
+	var set []int
+	for slot := 0; !t.Ready(); slot++ {
+		if t.Add(slot) {
+			set = append(set, slot)
+		}
+	}
+	return set
 }
 
 // fetchFrom fetches from exactly the given slots; nil leaves the choice.
@@ -84,14 +124,6 @@ func (c *Coordinator) startFetch(layer string, only []int) (*fetch, error) {
 		id: c.lastOp, place: p, only: only, version: c.version, pos: max(c.log.newest(), p.pos),
 		asked: map[int]*link{}, got: map[int][]coded.Tensor{}, done: make(chan struct{}),
 	}
-	c.fetched++
-	if c.cfg.Replay != nil {
-		set, err := c.cfg.Replay.fetch(c.fetched, layer)
-		if err != nil {
-			return nil, err
-		}
-		f.only = set
-	}
 	c.fetches[f.id] = f
 	c.ask(f)
 	return f, nil
@@ -110,7 +142,7 @@ func (c *Coordinator) ask(f *fetch) {
 			t.Add(slot)
 		}
 	}
-	for _, slot := range c.fresh(f.place.layer.Name, f.version) {
+	for _, slot := range f.place.usualFirst(c.fresh(f.place.layer.Name, f.version)) {
 		if f.asked[slot] != nil || slices.Contains(f.refused, slot) || f.only != nil && !slices.Contains(f.only, slot) {
 			continue
 		}
@@ -122,6 +154,23 @@ func (c *Coordinator) ask(f *fetch) {
 		f.asked[slot] = l
 		l.order(f.pos, &Message{Header: Header{Kind: KindFetch, Layer: f.place.layer.Name, Round: f.id, Slot: slot, State: f.version}})
 	}
+}
+
+// usualFirst puts the slots of the last fetch first: two fetches after the same
+// update then have the same weights to the bit, also in a replay that makes but
+// one of them.
+func (p *placement) usualFirst(slots []int) []int {
+	slices.SortStableFunc(slots, func(a, b int) int {
+		x, y := slices.Contains(p.fetched, a), slices.Contains(p.fetched, b)
+		switch {
+		case x == y:
+			return 0
+		case x:
+			return -1
+		}
+		return 1
+	})
+	return slots
 }
 
 // fetchable tells whether a fetch can still get enough.
@@ -189,15 +238,10 @@ func (c *Coordinator) gathered(f *fetch) []coded.ShardState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var states []coded.ShardState
-	var set []int
 	for slot := range f.place.code.N() {
 		if got := f.got[slot]; got != nil {
 			states = append(states, coded.ShardState{Slot: slot, State: got})
-			set = append(set, slot)
 		}
-	}
-	if c.cfg.Record != nil {
-		c.cfg.Record.fetch(c.fetched, f.place.layer.Name, set)
 	}
 	return states
 }

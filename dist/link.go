@@ -240,7 +240,8 @@ func (c *Coordinator) tell(l *link, e *entry) (*Message, func()) {
 		Header:  Header{Kind: KindOperand, Layer: e.layer, Product: e.product, Step: e.step, State: e.version, Keep: true},
 		Tensors: []coded.Tensor{e.operand.tensor},
 	}
-	if c.active(e.round) != nil {
+	// After a repair that was begun anew the worker may have it for its tasks.
+	if _, open := l.open[e.round]; !open && c.active(e.round) != nil {
 		m.Round = e.round
 		l.open[e.round] = struct{}{}
 	}

@@ -153,13 +153,11 @@ func (c *Coordinator) choice(r *round) ([][]int, error) {
 		sets = slices.Repeat(sets, r.layer.Chunks)
 	}
 	if len(sets) != r.layer.Chunks {
-		return nil, fmt.Errorf("dist: layer %s: step %d: %s product: selection of %d sets for %d chunks",
-			r.Layer, r.Step, r.Product, len(sets), r.layer.Chunks)
+		return nil, r.fail(fmt.Errorf("selection of %d sets for %d chunks", len(sets), r.layer.Chunks))
 	}
 	for chunk, set := range sets {
 		if !inRange(set, r.place.code.N()) || !sufficient(r.place.code, set) {
-			return nil, fmt.Errorf("dist: layer %s: step %d: %s product: chunk %d cannot be decoded from the selected slots %v",
-				r.Layer, r.Step, r.Product, chunk, set)
+			return nil, r.fail(fmt.Errorf("chunk %d cannot be decoded from the selected slots %v", chunk, set))
 		}
 	}
 	return sets, nil
@@ -275,107 +273,4 @@ func (c *Coordinator) endRound(r *round, err error) {
 	r.operand.release()
 	r.operand = nil
 	signal(r.notify)
-}
-
-// Wait implements coded.Pending.
-func (r *round) Wait(ctx context.Context) ([][]coded.Answer, error) {
-	c := r.c
-	c.mu.Lock()
-	deadline := time.Now().Add(c.deadline.limit() + c.cfg.Wait)
-	c.mu.Unlock()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		c.mu.Lock()
-		until := deadline
-		if limit := r.short.Add(c.cfg.Wait); !r.short.IsZero() && limit.Before(until) {
-			until = limit
-		}
-		if !r.over && !time.Now().Before(until) {
-			c.endRound(r, c.tooFew(r))
-		}
-		over := r.over
-		c.mu.Unlock()
-		if over {
-			return r.collect()
-		}
-		timer.Reset(time.Until(until))
-		select {
-		case <-r.notify:
-		case <-timer.C:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("dist: layer %s: step %d: %s product: %w", r.Layer, r.Step, r.Product, context.Cause(ctx))
-		}
-	}
-}
-
-// collect lists the answers of a round that is over.
-func (r *round) collect() ([][]coded.Answer, error) {
-	switch {
-	case r.err != nil:
-		return nil, r.err
-	case r.Discard:
-		return nil, fmt.Errorf("dist: layer %s: step %d: %s product was discarded: there is nothing to wait for", r.Layer, r.Step, r.Product)
-	case r.results == nil:
-		return nil, fmt.Errorf("dist: layer %s: step %d: %s product was released", r.Layer, r.Step, r.Product)
-	}
-	answers := make([][]coded.Answer, len(r.sets))
-	for chunk, set := range r.sets {
-		for _, slot := range set {
-			answers[chunk] = append(answers[chunk], coded.Answer{Slot: slot, Result: r.results[chunk][slot].tensor})
-		}
-	}
-	r.c.announce(r)
-	return answers, nil
-}
-
-// Release implements coded.Pending.
-func (r *round) Release() {
-	c := r.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if r.Discard {
-		return
-	}
-	c.endRound(r, fmt.Errorf("dist: layer %s: step %d: %s product was released", r.Layer, r.Step, r.Product))
-	for _, chunk := range r.results {
-		for _, result := range chunk {
-			result.release()
-		}
-	}
-	r.results = nil
-}
-
-// tooFew explains why a round has ended without enough answers.
-func (c *Coordinator) tooFew(r *round) error {
-	e := &coded.TooFewError{Layer: r.Layer, Product: r.Product, Step: r.Step, Need: r.place.code.Threshold()}
-	waited := time.Since(r.started).Round(time.Millisecond)
-	for slot := range r.place.code.N() {
-		l := c.slots[slot]
-		switch {
-		case l == nil:
-			e.Missing = append(e.Missing, c.missing[slot])
-		case l.shards[r.Layer] == nil:
-			e.Missing = append(e.Missing, fmt.Sprintf("%s (has no shard of the layer)", l.name))
-		case !l.shards[r.Layer].held:
-			e.Missing = append(e.Missing, fmt.Sprintf("%s (is still getting its shard)", l.name))
-		case !r.short.IsZero():
-			e.Have++
-		case r.owes(slot):
-			e.Missing = append(e.Missing, fmt.Sprintf("%s (no answer within %v)", l.name, waited))
-		default:
-			e.Have++
-		}
-	}
-	return e
-}
-
-// owes tells whether a slot has not done all of its part of what is missing.
-func (r *round) owes(slot int) bool {
-	for chunk := range r.layer.Chunks {
-		if !r.cover.ready[chunk] && r.cover.allowed(chunk, slot) && *r.cover.at(chunk, slot) != cellDone {
-			return true
-		}
-	}
-	return false
 }

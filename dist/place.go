@@ -2,6 +2,7 @@ package dist
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -12,6 +13,8 @@ import (
 // placeGrace is how long Place waits for the slow ones after enough workers
 // have taken their shards.
 const placeGrace = 5 * time.Second
+
+var errPlacedAnew = errors.New("the layer has been placed anew")
 
 // Place implements coded.Executor. It returns when every worker in a slot has
 // acknowledged its shard; or, a few seconds after enough of them have, without
@@ -75,7 +78,7 @@ func (c *Coordinator) install(p *placement) {
 	} else {
 		for _, r := range slices.Clone(c.rounds) {
 			if r.place == old {
-				c.endRound(r, fmt.Errorf("dist: layer %s: step %d: %s product: the layer was placed anew", name, r.Step, r.Product))
+				c.endRound(r, r.fail(errPlacedAnew))
 			}
 		}
 		c.cancelRepairs(func(r *repair) bool { return r.layer == name })

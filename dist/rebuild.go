@@ -22,23 +22,25 @@ const rebuildPause = 10 * time.Second
 // rebuilt after this update. The training loop waits for it.
 func (c *Coordinator) rebuildAll(ctx context.Context) error {
 	c.mu.Lock()
-	var due []*placement
-	replay := c.cfg.Replay
-	for _, name := range c.order {
-		p := c.layers[name]
-		if replay != nil && replay.rebuilt(c.version, name) || replay == nil && c.canRebuild(p) {
-			due = append(due, p)
-		}
-	}
+	order, limit := slices.Clone(c.order), c.deadline.limit()
 	c.mu.Unlock()
-	for _, p := range due {
-		err := c.rebuild(ctx, p)
+	for _, name := range order {
+		c.mu.Lock()
+		p := c.layers[name]
+		set := c.rebuildFrom(p)
+		c.mu.Unlock()
+		if set == nil {
+			continue
+		}
+		bounded, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not within %v", limit))
+		err := c.rebuild(bounded, p, set)
+		cancel()
 		switch {
 		case err == nil:
-		case replay != nil || ctx.Err() != nil:
-			return fmt.Errorf("dist: rebuild layer %s: %w", p.layer.Name, err)
+		case c.cfg.Replay != nil || ctx.Err() != nil:
+			return fmt.Errorf("dist: rebuild layer %s: %w", name, err)
 		default:
-			c.cfg.Log.Warn("layer not rebuilt", "layer", p.layer.Name, "err", err)
+			c.cfg.Log.Warn("layer not rebuilt", "layer", name, "err", err)
 			c.mu.Lock()
 			p.roughUntil = time.Now().Add(rebuildPause)
 			c.mu.Unlock()
@@ -47,16 +49,25 @@ func (c *Coordinator) rebuildAll(ctx context.Context) error {
 	return nil
 }
 
-func (c *Coordinator) canRebuild(p *placement) bool {
-	return p.rough && !time.Now().Before(p.roughUntil) && sufficient(p.code, c.fresh(p.layer.Name, c.version))
+// rebuildFrom returns the slots that a layer is to be rebuilt from now, nil if
+// it is not.
+func (c *Coordinator) rebuildFrom(p *placement) []int {
+	if c.cfg.Replay != nil {
+		return c.cfg.Replay.rebuilt(p.layer.Name, c.version)
+	}
+	if !p.rough || time.Now().Before(p.roughUntil) {
+		return nil
+	}
+	if set := c.fresh(p.layer.Name, c.version); sufficient(p.code, set) {
+		return set
+	}
+	return nil
 }
 
-// rebuild decodes a layer's blocks and encodes every slot anew.
-func (c *Coordinator) rebuild(ctx context.Context, p *placement) error {
-	c.mu.Lock()
-	all := c.fresh(p.layer.Name, c.version)
-	c.mu.Unlock()
-	fetched, err := c.fetchFrom(ctx, p.layer.Name, all)
+// rebuild decodes a layer's blocks from a set of slots and encodes every slot
+// anew.
+func (c *Coordinator) rebuild(ctx context.Context, p *placement, set []int) error {
+	fetched, err := c.fetchFrom(ctx, p.layer.Name, set)
 	if err != nil {
 		return err
 	}
@@ -77,7 +88,7 @@ func (c *Coordinator) rebuild(ctx context.Context, p *placement) error {
 		l.dropLayer(name)
 	}
 	if c.cfg.Record != nil {
-		c.cfg.Record.rebuild(name, c.version)
+		c.cfg.Record.rebuild(name, c.version, set)
 	}
 	c.stats.Rebuilds++
 	c.heal()

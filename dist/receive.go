@@ -3,6 +3,7 @@ package dist
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/coda-ml/coda/coded"
 )
@@ -53,7 +54,9 @@ func (c *Coordinator) handle(l *link, m *Message) error {
 		c.onDonationFailed(l, m)
 		return nil
 	case KindPing:
-		l.say(&Message{Header: Header{Kind: KindPong}})
+		if !slices.ContainsFunc(l.urgent, func(m *Message) bool { return m.Kind == KindPong }) {
+			l.say(&Message{Header: Header{Kind: KindPong}})
+		}
 		return nil
 	case KindPong:
 		return nil
@@ -115,6 +118,11 @@ func (c *Coordinator) onApplied(l *link, m *Message) error {
 	if !h.held {
 		h.held = true
 		c.repaired(l, m.Layer)
+	} else if c.wanting && h.fresh(c.version) {
+		c.heal()
+	}
+	for _, f := range c.fetches {
+		c.ask(f)
 	}
 	c.broadcast()
 	c.wakeAll()

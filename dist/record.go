@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -17,15 +18,17 @@ import (
 //
 //	{"record":"coda","version":1}
 //	{"round":17,"layer":"fc1","product":1,"step":3,"sets":[[0,1,2,5]]}
-//	{"fetch":1,"layer":"fc1","sets":[[0,1,2,3]]}
+//	{"fetch":1,"layer":"fc1","update":150,"sets":[[0,1,2,3]]}
 //	{"repair":3,"layer":"fc1","slot":4,"update":150,"donors":[0,1,2,3,5],"weights":[..]}
-//	{"rebuild":1,"layer":"fc1","update":160}
+//	{"rebuild":1,"layer":"fc1","update":160,"sets":[[0,1,2,3,4]]}
 //
-// Rounds and fetches are numbered from 1 as they were started. sets has for
-// each chunk the slots that it was decoded from, in order, or one set when all
-// chunks have the same. A repair was made from the donors' shards after the
-// update of that number, with weights[i] for donors[i]; a rebuild of all slots
-// from those that the fetch before it has.
+// Rounds are numbered from 1 as they were started. sets has for each chunk the
+// slots that it was decoded from, in order, or one set when all chunks have the
+// same. A fetch is known by its layer and the number of updates before it, since
+// a replay need not make all of them: the recorded run may have written a
+// checkpoint only because workers died. A repair was made from the donors' shards
+// after that update, with weights[i] for donors[i]; a rebuild of all slots from
+// those of its set.
 type recordLine struct {
 	Record  string        `json:"record,omitempty"`
 	Version int           `json:"version,omitempty"`
@@ -54,6 +57,7 @@ const (
 type Recorder struct {
 	w       *bufio.Writer
 	err     error
+	fetched int
 	repairs int
 	rebuilt int
 }
@@ -92,8 +96,9 @@ func same(sets [][]int) bool {
 	return true
 }
 
-func (r *Recorder) fetch(count int, layer string, set []int) {
-	r.write(recordLine{Fetch: count, Layer: layer, Sets: [][]int{set}})
+func (r *Recorder) fetch(layer string, update int, set []int) {
+	r.fetched++
+	r.write(recordLine{Fetch: r.fetched, Layer: layer, Update: update, Sets: [][]int{set}})
 }
 
 func (r *Recorder) repair(rep *repair) {
@@ -104,9 +109,9 @@ func (r *Recorder) repair(rep *repair) {
 	})
 }
 
-func (r *Recorder) rebuild(layer string, update int) {
+func (r *Recorder) rebuild(layer string, update int, set []int) {
 	r.rebuilt++
-	r.write(recordLine{Rebuild: r.rebuilt, Layer: layer, Update: update})
+	r.write(recordLine{Rebuild: r.rebuilt, Layer: layer, Update: update, Sets: [][]int{set}})
 }
 
 // Flush writes out what is buffered and returns the first error so far.
@@ -124,14 +129,23 @@ func (r *Recorder) Flush() error {
 type Replay struct {
 	rounds  map[uint64]recordLine
 	last    uint64
-	fetches map[int]recordLine
-	mends   map[int][]recordLine // by update, in order
-	redone  map[int][]string     // by update: layers that were rebuilt
+	fetches map[layerUpdate][][]int // the sets, in order
+	mends   map[int][]recordLine    // by update, in order
+	redone  map[layerUpdate][]int   // rebuilds: the set
+}
+
+// layerUpdate is a layer after a number of updates.
+type layerUpdate struct {
+	layer  string
+	update int
 }
 
 // ReadReplay reads what a Recorder wrote. Its errors name the line.
 func ReadReplay(r io.Reader) (*Replay, error) {
-	p := &Replay{rounds: map[uint64]recordLine{}, fetches: map[int]recordLine{}, mends: map[int][]recordLine{}, redone: map[int][]string{}}
+	p := &Replay{
+		rounds: map[uint64]recordLine{}, fetches: map[layerUpdate][][]int{},
+		mends: map[int][]recordLine{}, redone: map[layerUpdate][]int{},
+	}
 	s := bufio.NewScanner(r)
 	s.Buffer(nil, maxRecordLine)
 	n := 0
@@ -145,7 +159,7 @@ func ReadReplay(r io.Reader) (*Replay, error) {
 		return nil, fmt.Errorf("dist: replay: line %d: %w", n+1, err)
 	}
 	if n == 0 {
-		return nil, fmt.Errorf("dist: replay: the record is empty")
+		return nil, errors.New("dist: replay: the record is empty")
 	}
 	return p, nil
 }
@@ -168,18 +182,19 @@ func (p *Replay) line(n int, b []byte) error {
 			return fmt.Errorf("slots %v, want 0 to %d", set, coded.MaxTasks-1)
 		}
 	}
+	at := layerUpdate{l.Layer, l.Update}
 	switch {
 	case l.Round > 0 && len(l.Sets) > 0:
 		p.rounds[l.Round] = l
 		p.last = max(p.last, l.Round)
 	case l.Fetch > 0 && len(l.Sets) == 1:
-		p.fetches[l.Fetch] = l
+		p.fetches[at] = append(p.fetches[at], l.Sets[0])
 	case l.Repair > 0 && len(l.Donors) > 0 && len(l.Donors) == len(l.Weights):
 		p.mends[l.Update] = append(p.mends[l.Update], l)
-	case l.Rebuild > 0:
-		p.redone[l.Update] = append(p.redone[l.Update], l.Layer)
+	case l.Rebuild > 0 && len(l.Sets) == 1:
+		p.redone[at] = l.Sets[0]
 	default:
-		return fmt.Errorf("neither a round with sets, a fetch with a set, a repair with donors and weights, nor a rebuild")
+		return errors.New("neither a round with sets, a fetch or a rebuild with one set, nor a repair with donors and weights")
 	}
 	return nil
 }
@@ -200,19 +215,20 @@ func (p *Replay) round(id uint64, layer string, product coded.Product, step int)
 	return l.Sets, nil
 }
 
-func (p *Replay) fetch(count int, layer string) ([]int, error) {
-	l, ok := p.fetches[count]
-	switch {
-	case !ok:
-		return nil, fmt.Errorf("dist: replay: the record has no fetch number %d, of layer %s", count, layer)
-	case l.Layer != layer:
-		return nil, fmt.Errorf("dist: replay: fetch %d is of layer %s, but was recorded as of layer %s", count, layer, l.Layer)
+// fetch returns the set of a layer's nth fetch, from 0, after an update; of the
+// last one that was recorded if there were fewer, nil if there was none.
+func (p *Replay) fetch(layer string, update, nth int) []int {
+	sets := p.fetches[layerUpdate{layer, update}]
+	if len(sets) == 0 {
+		return nil
 	}
-	return l.Sets[0], nil
+	return sets[min(nth, len(sets)-1)]
 }
 
 func (p *Replay) repairs(update int) []recordLine { return p.mends[update] }
 
-func (p *Replay) rebuilt(update int, layer string) bool {
-	return slices.Contains(p.redone[update], layer)
+// rebuilt returns the set that a layer was rebuilt from after an update, nil if
+// it was not.
+func (p *Replay) rebuilt(layer string, update int) []int {
+	return p.redone[layerUpdate{layer, update}]
 }

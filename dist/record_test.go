@@ -28,9 +28,9 @@ func TestRecordRoundTrip(t *testing.T) {
 		var b bytes.Buffer
 		r := NewRecorder(&b)
 		r.round(7, "fc1", coded.Backward, step, sets)
-		r.fetch(2, "fc2", sets[0])
+		r.fetch("fc2", 8, sets[0])
 		r.repair(&repair{layer: "fc1", slot: 4, version: 9, donors: []int{0, 2, 3}, weights: weights})
-		r.rebuild("fc2", 11)
+		r.rebuild("fc2", 11, sets[0])
 		if err := r.Flush(); err != nil {
 			t.Fatal(err)
 		}
@@ -48,14 +48,14 @@ func TestRecordRoundTrip(t *testing.T) {
 		if !reflect.DeepEqual(got, sets) {
 			t.Fatalf("round has %v, recorded were %v", got, sets)
 		}
-		if f, err := p.fetch(2, "fc2"); err != nil || !slices.Equal(f, sets[0]) {
-			t.Fatalf("fetch has %v, %v, recorded was %v", f, err, sets[0])
+		if f := p.fetch("fc2", 8, 0); !slices.Equal(f, sets[0]) {
+			t.Fatalf("fetch has %v, recorded was %v", f, sets[0])
 		}
 		mends := p.repairs(9)
 		if len(mends) != 1 || mends[0].Slot != 4 || !slices.Equal(mends[0].Weights, weights) || !slices.Equal(mends[0].Donors, []int{0, 2, 3}) {
 			t.Fatalf("repairs are %+v", mends)
 		}
-		if !p.rebuilt(11, "fc2") || p.rebuilt(11, "fc1") || p.rebuilt(10, "fc2") {
+		if !slices.Equal(p.rebuilt("fc2", 11), sets[0]) || p.rebuilt("fc1", 11) != nil || p.rebuilt("fc2", 10) != nil {
 			t.Fatal("the rebuild is not as recorded")
 		}
 	})
@@ -65,7 +65,6 @@ func TestReplayNamesWhatDiffers(t *testing.T) {
 	var b bytes.Buffer
 	r := NewRecorder(&b)
 	r.round(3, "fc1", coded.Forward, 5, [][]int{{0, 1}})
-	r.fetch(1, "fc1", []int{0, 1})
 	if err := r.Flush(); err != nil {
 		t.Fatal(err)
 	}
@@ -85,11 +84,34 @@ func TestReplayNamesWhatDiffers(t *testing.T) {
 	if _, err := p.round(4, "fc1", coded.Forward, 6); err == nil || !strings.Contains(err.Error(), "ends before round 4") {
 		t.Errorf("a round after the record gives %v", err)
 	}
-	if _, err := p.fetch(1, "fc2"); err == nil || !strings.Contains(err.Error(), "fc2") {
-		t.Errorf("another fetch than recorded gives %v", err)
+}
+
+// Fetches are found by layer and update, whatever else the recorded run fetched.
+func TestReplayFindsFetches(t *testing.T) {
+	var b bytes.Buffer
+	r := NewRecorder(&b)
+	r.fetch("fc1", 3, []int{0, 1})
+	r.fetch("fc2", 3, []int{1, 2})
+	r.fetch("fc1", 3, []int{0, 2})
+	r.fetch("fc1", 5, []int{2, 3})
+	if err := r.Flush(); err != nil {
+		t.Fatal(err)
 	}
-	if _, err := p.fetch(2, "fc1"); err == nil || !strings.Contains(err.Error(), "no fetch number 2") {
-		t.Errorf("a fetch after the record gives %v", err)
+	p, err := ReadReplay(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		layer       string
+		update, nth int
+		want        []int
+	}{
+		{"fc1", 3, 0, []int{0, 1}}, {"fc1", 3, 1, []int{0, 2}}, {"fc1", 3, 2, []int{0, 2}},
+		{"fc2", 3, 0, []int{1, 2}}, {"fc1", 5, 0, []int{2, 3}}, {"fc1", 4, 0, nil}, {"fc3", 3, 0, nil},
+	} {
+		if got := p.fetch(c.layer, c.update, c.nth); !slices.Equal(got, c.want) {
+			t.Errorf("fetch %d of layer %s after update %d has %v, want %v", c.nth, c.layer, c.update, got, c.want)
+		}
 	}
 }
 
@@ -104,6 +126,7 @@ func TestBadRecords(t *testing.T) {
 		head + `{"round":1,"sets":[[-1]]}`:    "slots [-1]",
 		head + `{"repair":1,"donors":[1]}`:    "neither",
 		head + `{"fetch":1,"sets":[[1],[2]]}`: "neither",
+		head + `{"rebuild":1,"update":3}`:     "neither",
 		head + `{"round":1,"sets":[[99999]]}`: "slots [99999]",
 		head + `{"novelty":1}`:                "novelty",
 		head + `{"round":1,"layer":"` + strings.Repeat("x", maxRecordLine) + `"}`: "line 2",
@@ -124,6 +147,6 @@ func TestRecorderKeepsItsError(t *testing.T) {
 		if err := r.Flush(); err == nil || !strings.Contains(err.Error(), "disk full") {
 			t.Errorf("flush gives %v, want the writer's error", err)
 		}
-		r.fetch(1, "fc1", []int{0})
+		r.fetch("fc1", 1, []int{0})
 	}
 }

@@ -31,6 +31,7 @@ const repairPause = time.Second
 // mend gives every worker in a slot the shards that it lacks: from the
 // placement if nothing has been updated since, else by repair.
 func (c *Coordinator) mend() {
+	c.wanting = false
 	for slot, l := range c.slots {
 		if l == nil {
 			continue
@@ -70,16 +71,26 @@ func (c *Coordinator) tryRepair(l *link, p *placement) {
 	if len(c.repairs) >= c.cfg.Repairs || l.addr == "" || time.Now().Before(l.restUntil) {
 		return
 	}
-	donors := slices.DeleteFunc(c.fresh(p.layer.Name, c.version), func(s int) bool { return s == l.slot || s >= p.code.N() })
-	donors, weights, amplification, err := p.code.Repair(l.slot, donors)
-	if err != nil {
-		return // too few donors: tried again when there are more
-	}
-	if amplification > coded.MaxRepairAmplification {
-		p.rough = true
+	donors, weights, good := mendable(p.code, l.slot, c.fresh(p.layer.Name, c.version))
+	if good {
+		c.startRepair(l, p, donors, weights)
 		return
 	}
-	c.startRepair(l, p, donors, weights)
+	// Those that lag may be what is missing.
+	all := c.held(p.layer.Name)
+	if _, _, good = mendable(p.code, l.slot, all); good {
+		c.wanting = true
+	} else if sufficient(p.code, all) {
+		p.rough = true
+	}
+}
+
+// mendable gives the best repair of a slot from the others that are available,
+// and tells whether there is one that does not amplify rounding too much.
+func mendable(code *coded.Code, slot int, available []int) (donors []int, weights []float64, good bool) {
+	available = slices.DeleteFunc(available, func(s int) bool { return s == slot || s >= code.N() })
+	donors, weights, amplification, err := code.Repair(slot, available)
+	return donors, weights, err == nil && amplification <= coded.MaxRepairAmplification
 }
 
 // startRepair orders a repair at the current version.

@@ -114,7 +114,7 @@ func (s *session) lastWords(m *Message) {
 	}
 }
 
-// run1 runs the session until its connection or ctx ends.
+// serve runs the session until its connection or ctx ends.
 func (s *session) serve(ctx context.Context) error {
 	defer s.releaseAll()
 	defer s.stop(nil)
@@ -265,6 +265,7 @@ func (s *session) onPlace(m *Message) error {
 	}
 	h.add(&operation{kind: opPlace, at: s.arrivals, state: slices.Clone(m.Tensors)})
 	clear(m.Tensors)
+	s.forgetInboxes(m.Layer)
 	s.replaceShard(h)
 	return nil
 }

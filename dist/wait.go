@@ -1,0 +1,123 @@
+package dist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/coda-ml/coda/coded"
+)
+
+var (
+	errReleased  = errors.New("the round has been released")
+	errDiscarded = errors.New("the result is discarded: there is nothing to wait for")
+)
+
+// fail gives an error its place.
+func (r *round) fail(err error) error {
+	return fmt.Errorf("dist: layer %s: step %d: %s product: %w", r.Layer, r.Step, r.Product, err)
+}
+
+// Wait implements coded.Pending.
+func (r *round) Wait(ctx context.Context) ([][]coded.Answer, error) {
+	c := r.c
+	c.mu.Lock()
+	deadline := time.Now().Add(c.deadline.limit() + c.cfg.Wait)
+	c.mu.Unlock()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		c.mu.Lock()
+		until := deadline
+		if limit := r.short.Add(c.cfg.Wait); !r.short.IsZero() && limit.Before(until) {
+			until = limit
+		}
+		if !r.over && !time.Now().Before(until) {
+			c.endRound(r, c.tooFew(r))
+		}
+		over := r.over
+		c.mu.Unlock()
+		if over {
+			return r.collect()
+		}
+		timer.Reset(time.Until(until))
+		select {
+		case <-r.notify:
+		case <-timer.C:
+		case <-ctx.Done():
+			return nil, r.fail(context.Cause(ctx))
+		}
+	}
+}
+
+// collect lists the answers of a round that is over.
+func (r *round) collect() ([][]coded.Answer, error) {
+	switch {
+	case r.err != nil:
+		return nil, r.err
+	case r.Discard:
+		return nil, r.fail(errDiscarded)
+	case r.results == nil:
+		return nil, r.fail(errReleased)
+	}
+	answers := make([][]coded.Answer, len(r.sets))
+	for chunk, set := range r.sets {
+		for _, slot := range set {
+			answers[chunk] = append(answers[chunk], coded.Answer{Slot: slot, Result: r.results[chunk][slot].tensor})
+		}
+	}
+	r.c.announce(r)
+	return answers, nil
+}
+
+// Release implements coded.Pending.
+func (r *round) Release() {
+	c := r.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.Discard {
+		return
+	}
+	c.endRound(r, r.fail(errReleased))
+	for _, chunk := range r.results {
+		for _, result := range chunk {
+			result.release()
+		}
+	}
+	r.results = nil
+}
+
+// tooFew explains why a round has ended without enough answers.
+func (c *Coordinator) tooFew(r *round) error {
+	e := &coded.TooFewError{Layer: r.Layer, Product: r.Product, Step: r.Step, Need: r.place.code.Threshold()}
+	waited := time.Since(r.started).Round(time.Millisecond)
+	for slot := range r.place.code.N() {
+		l := c.slots[slot]
+		switch {
+		case l == nil:
+			e.Missing = append(e.Missing, c.missing[slot])
+		case l.shards[r.Layer] == nil:
+			e.Missing = append(e.Missing, fmt.Sprintf("%s (has no shard of the layer)", l.name))
+		case !l.shards[r.Layer].held:
+			e.Missing = append(e.Missing, fmt.Sprintf("%s (is still getting its shard)", l.name))
+		case !r.short.IsZero():
+			e.Have++
+		case r.owes(slot):
+			e.Missing = append(e.Missing, fmt.Sprintf("%s (no answer within %v)", l.name, waited))
+		default:
+			e.Have++
+		}
+	}
+	return e
+}
+
+// owes tells whether a slot has not done all of its part of what is missing.
+func (r *round) owes(slot int) bool {
+	for chunk := range r.layer.Chunks {
+		if !r.cover.ready[chunk] && r.cover.allowed(chunk, slot) && *r.cover.at(chunk, slot) != cellDone {
+			return true
+		}
+	}
+	return false
+}
