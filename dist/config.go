@@ -27,7 +27,8 @@ type CoordinatorConfig struct {
 	// that falls further behind is stale and must be repaired. 0: 8.
 	History int
 	// Window is how many updates are sent ahead of those that a worker has
-	// applied: it bounds the worker's memory. 0: 2; at most History.
+	// applied: it bounds the worker's memory. A worker under repair is sent more,
+	// so that the log does not leave it behind. 0: 2; at most History.
 	Window int
 
 	// FirstDeadline is how long a round may take before anything is known of

@@ -26,8 +26,9 @@ type Coordinator struct {
 	closed   bool
 	slots    []*link // by slot; nil: nobody
 	spares   []*link
-	memory   map[string]int // the slot that a name had last
-	missing  []string       // by slot: who is missing, and why
+	memory   map[string]int  // the slot that a name had last
+	missing  []string        // by slot: who is missing, and why
+	doubles  map[string]bool // the names of which a second worker has been reported
 	layers   map[string]*placement
 	order    []string // of placement
 	log      opLog
@@ -84,6 +85,7 @@ func NewCoordinator(cfg CoordinatorConfig) (*Coordinator, error) {
 		slots:    make([]*link, cfg.Slots),
 		memory:   map[string]int{},
 		missing:  make([]string, cfg.Slots),
+		doubles:  map[string]bool{},
 		layers:   map[string]*placement{},
 		log:      opLog{keep: cfg.History},
 		fetches:  map[uint64]*fetch{},

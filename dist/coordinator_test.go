@@ -139,7 +139,7 @@ func TestKillsUntilTooFew(t *testing.T) {
 	if few.Layer != "fc1" || few.Step != 10 || few.Product != coded.Forward || few.Have != 3 || few.Need != 4 {
 		t.Errorf("error is %+v", few)
 	}
-	want := []string{"worker-2 (failed at step 3: ", "worker-4 (failed at step 6: ", "worker-5 (failed at step 9: "}
+	want := []string{"worker-2 (failed after step 3: ", "worker-4 (failed after step 6: ", "worker-5 (failed after step 9: "}
 	if len(few.Missing) != 3 {
 		t.Fatalf("missing are %q", few.Missing)
 	}
@@ -296,6 +296,7 @@ func TestPlaceWaitsForEnoughWorkers(t *testing.T) {
 	cl.train(m, 1, 2)
 	cl.add("worker-6") // gets its shard by repair
 	cl.await("worker-6", StateRepaired)
+	cl.settle("fc1")
 	cl.kill("worker-1")
 	cl.train(m, 3, 4)
 }

@@ -74,13 +74,15 @@
 // chunk is decoded from: a Recorder notes those choices and the repairs, and a
 // Replay gives the same bits. However the workers behave, the coordinator holds
 // the operands of the last History updates and of the rounds under way, and a
-// worker those of Window updates; no worker can hold up another.
+// worker those of Window updates, or while it is repaired and catches up at most
+// 256 updates or 256 MiB; no worker can hold up another.
 //
 // # What does not
 //
 // A layer's operands are paired in their order within a training step: the first
 // forward operand kept with the first backward one. A worker that answers
-// wrongly is believed. Two workers of one name push each other out.
+// wrongly is believed. Of two workers of one name the one that came first stays,
+// as long as it answers.
 //
 // Whoever holds the key is trusted with the memory limits that the frames have,
 // and with the contents of messages. Without a key, on loopback, every local

@@ -7,7 +7,6 @@ import (
 	"net"
 	"runtime"
 	"slices"
-
 	"sync"
 	"testing"
 	"time"
@@ -108,6 +107,7 @@ func (w *network) dial(ctx context.Context, addr string) (*Conn, error) {
 // testWorker is a running worker.
 type testWorker struct {
 	name string
+	addr string
 	w    *Worker
 	node *node
 	gone <-chan struct{} // as the coordinator sees it
@@ -161,6 +161,15 @@ func (cl *cluster) start(first, last int, change ...func(*WorkerConfig)) {
 // add starts a worker and connects it.
 func (cl *cluster) add(name string, change ...func(*WorkerConfig)) *testWorker {
 	cl.t.Helper()
+	tw := cl.launch(name, change...)
+	cl.workers[name] = tw
+	cl.connect(tw)
+	return tw
+}
+
+// launch starts a worker.
+func (cl *cluster) launch(name string, change ...func(*WorkerConfig)) *testWorker {
+	cl.t.Helper()
 	cfg := WorkerConfig{
 		Name: name, Addr: name, Dial: cl.net.dial, Log: quiet,
 		Handlers: map[string]coded.Factory{toyKind: newToyShard},
@@ -177,22 +186,20 @@ func (cl *cluster) add(name string, change ...func(*WorkerConfig)) *testWorker {
 	cl.net.nodes[cfg.Addr] = n
 	cl.net.mu.Unlock()
 	ctx, cancel := context.WithCancel(context.Background())
-	tw := &testWorker{name: name, w: w, node: n, end: cancel, done: make(chan struct{})}
-	cl.workers[name] = tw
+	tw := &testWorker{name: name, addr: cfg.Addr, w: w, node: n, end: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(tw.done)
 		if err := w.Serve(ctx, n); err != nil {
 			cl.t.Errorf("worker %s: %v", name, err)
 		}
 	}()
-	cl.connect(tw)
 	return tw
 }
 
 func (cl *cluster) connect(tw *testWorker) {
 	cl.t.Helper()
 	ctx := cl.ctx()
-	conn, err := cl.net.dial(ctx, tw.name)
+	conn, err := cl.net.dial(ctx, tw.addr)
 	if err != nil {
 		cl.t.Fatal(err)
 	}
@@ -275,6 +282,23 @@ func (cl *cluster) awaitEach(state string, workers ...string) {
 		case <-ctx.Done():
 			cl.t.Fatalf("no event %s of %q: %v", state, workers, context.Cause(ctx))
 		}
+	}
+}
+
+// settle waits until every connected worker in a slot serves a layer: under load
+// any of them may have fallen behind and be under repair.
+func (cl *cluster) settle(layer string) {
+	cl.t.Helper()
+	err := cl.c.await(cl.ctx(), func() bool {
+		for _, l := range cl.c.slots {
+			if l != nil && !l.shards[layer].fresh(cl.c.version) {
+				return false
+			}
+		}
+		return true
+	})
+	if err != nil {
+		cl.t.Fatalf("the workers do not all serve layer %s: %v", layer, err)
 	}
 }
 

@@ -41,6 +41,13 @@ func (c *Coordinator) AddWorker(ctx context.Context, conn *Conn) (gone <-chan st
 		tasks:  map[taskKey]struct{}{},
 		open:   map[uint64]struct{}{},
 	}
+	if err := c.checkName(ctx, l); err != nil {
+		bye, cancel := context.WithTimeout(ctx, helloTimeout)
+		defer cancel()
+		err = errors.Join(err, conn.Send(bye, &Message{Header: Header{Kind: KindBye, Error: err.Error()}}))
+		conn.Close()
+		return nil, fmt.Errorf("dist: worker at %s: %w", conn.RemoteAddr(), err)
+	}
 	l.ctx, l.cancel = context.WithCancel(c.ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,17 +56,21 @@ func (c *Coordinator) AddWorker(ctx context.Context, conn *Conn) (gone <-chan st
 		conn.Close()
 		return nil, ErrClosed
 	}
-	for old := range c.links() {
-		if old.name == l.name {
-			// The name came back before its old connection broke.
-			c.drop(old, StateFailed, "replaced by a new connection of that name")
-		}
+	if old := c.named(l.name); old != nil {
+		c.drop(old, StateFailed, "replaced by a new connection of that name")
 	}
+	delete(c.doubles, l.name)
+	c.enter(l, hello.Held)
+	return l.done, nil
+}
+
+// enter seats a worker and starts its sender and its reader.
+func (c *Coordinator) enter(l *link, held []Held) {
 	c.seat(l)
 	l.stale = len(c.layers) > 0
 	l.cursor = c.log.end()
 	c.report(l, StateJoined, "")
-	c.adopt(l, hello.Held)
+	c.adopt(l, held)
 	c.wg.Add(2)
 	reader := make(chan struct{})
 	go func() {
@@ -78,7 +89,6 @@ func (c *Coordinator) AddWorker(ctx context.Context, conn *Conn) (gone <-chan st
 		<-reader
 	}()
 	c.heal()
-	return l.done, nil
 }
 
 // greet exchanges Hellos.
@@ -229,12 +239,17 @@ func (c *Coordinator) drop(l *link, state, reason string) {
 		return
 	}
 	l.gone = true
+	delete(c.doubles, l.name)
 	l.cancel()
 	l.conn.Close()
 	c.stats.BytesIn += l.conn.BytesIn()
 	c.stats.BytesOut += l.conn.BytesOut()
 	if l.slot >= 0 {
-		why := fmt.Sprintf("%s (%s at step %d", l.name, state, c.step)
+		when := "at"
+		if c.step == c.applied {
+			when = "after"
+		}
+		why := fmt.Sprintf("%s (%s %s step %d", l.name, state, when, c.step)
 		if reason != "" {
 			why += ": " + reason
 		}

@@ -29,6 +29,7 @@ type link struct {
 	ordered []orderedMessage
 	tasks   map[taskKey]struct{} // handed out and not answered
 	open    map[uint64]struct{}  // rounds whose operand the worker keeps for tasks
+	pongs   int                  // answers to pings
 	stale   bool                 // reported as stale or new, and not yet as repaired
 
 	healLater bool        // heal when the sender has written its message
@@ -54,6 +55,7 @@ type holding struct {
 	base    int    // version that it came with
 	applied int    // version that the worker has reported
 	next    uint64 // position in the log from which it is told everything
+	mending bool   // under repair, or working through what came meanwhile
 }
 
 // fresh tells whether a holding can serve a product at a version, or will when
@@ -212,7 +214,25 @@ func (c *Coordinator) nextTask(l *link) (*Message, func()) {
 // waits until the worker has applied enough of those before it, and until no
 // round needs a shard that has not applied it.
 func (c *Coordinator) mayPass(l *link, e *entry) bool {
-	return !e.isUpdate() || e.version <= l.oldest(e.version)+c.cfg.Window && !c.undecided(e.version)
+	return !e.isUpdate() || e.version <= l.oldest(e.version)+c.window(l) && !c.undecided(e.version)
+}
+
+// The updates that a worker under repair is sent ahead: it cannot begin with
+// them, and the log does not wait for it.
+const (
+	mendWindow = 256       // updates
+	mendBytes  = 256 << 20 // of their operands
+)
+
+// window returns how many updates a worker is sent ahead of those that it has
+// applied.
+func (c *Coordinator) window(l *link) int {
+	for _, h := range l.shards {
+		if h.mending {
+			return max(c.cfg.Window, min(mendWindow, mendBytes/max(1, c.log.bytes)))
+		}
+	}
+	return c.cfg.Window
 }
 
 // tell gives the message for the entry that the cursor has just passed, nil if

@@ -15,6 +15,8 @@ type opLog struct {
 	since   int    // version of a shard that has applied everything before base
 	updates int    // updates among the entries
 	last    uint64 // position after the newest update
+	bytes   int    // of the operands of the newest update
+	open    int    // bytes of the operands since
 }
 
 // entry is an operand or an update.
@@ -50,9 +52,12 @@ func (o *opLog) add(e entry) uint64 {
 	if e.isUpdate() {
 		o.updates++
 		o.last = pos + 1
+		o.bytes, o.open = o.open, 0
 		for o.updates > o.keep {
 			o.dropUpdate()
 		}
+	} else {
+		o.open += 4 * len(e.operand.tensor.Data)
 	}
 	return pos
 }

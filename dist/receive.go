@@ -59,6 +59,8 @@ func (c *Coordinator) handle(l *link, m *Message) error {
 		}
 		return nil
 	case KindPong:
+		l.pongs++
+		c.broadcast()
 		return nil
 	case KindBye:
 		if m.Error != "" {
@@ -115,10 +117,15 @@ func (c *Coordinator) onApplied(l *link, m *Message) error {
 		return fmt.Errorf("layer %s: shard at update %d, want %d to %d", m.Layer, m.State, h.applied, c.version)
 	}
 	h.applied = m.State
-	if !h.held {
-		h.held = true
+	first := !h.held
+	h.held = true
+	if h.fresh(c.version) {
+		h.mending = false
+	}
+	switch {
+	case first:
 		c.repaired(l, m.Layer)
-	} else if c.wanting && h.fresh(c.version) {
+	case c.wanting && h.fresh(c.version):
 		c.heal()
 	}
 	for _, f := range c.fetches {

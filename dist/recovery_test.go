@@ -101,6 +101,7 @@ func TestRestartedWorkerIsRepaired(t *testing.T) {
 	}
 	cl.train(m, 21, 22)
 	cl.await("worker-3", StateRepaired)
+	cl.settle("fc1")
 	forced.Store(&[]int{0, 2, 3, 4})
 	cl.train(m, 23, 25)
 	// A busy machine may starve another worker until it is stale.
@@ -132,6 +133,7 @@ func TestRepairBetweenForwardAndBackward(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.step(x, dy, 0.05)
+	cl.settle("fc1")
 	cl.kill("worker-6")
 	cl.kill("worker-5")
 	cl.train(m, 5, 6) // needs worker-1
@@ -148,6 +150,7 @@ func TestBrokenConnectionIsTakenUpAgain(t *testing.T) {
 	cl.train(m, 6, 7)
 	cl.connect(cl.workers["worker-2"])
 	cl.await("worker-2", StateRepaired)
+	cl.settle("fc1")
 	cl.kill("worker-5")
 	cl.kill("worker-6")
 	cl.train(m, 8, 10) // needs worker-2
@@ -171,6 +174,7 @@ func TestSlowWorkerGoesStaleAndIsRepaired(t *testing.T) {
 	cl.train(m, 9, 12)
 	close(block)
 	cl.await("worker-1", StateRepaired)
+	cl.settle("fc1")
 	cl.kill("worker-5")
 	cl.kill("worker-6")
 	cl.train(m, 13, 15) // needs worker-1

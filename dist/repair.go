@@ -103,7 +103,7 @@ func (c *Coordinator) startRepair(l *link, p *placement, donors []int, weights [
 		donors: donors, weights: weights, version: c.version,
 	}
 	l.dropLayer(name)
-	l.shards[name] = &holding{source: r.id, base: r.version, applied: r.version, next: pos}
+	l.shards[name] = &holding{source: r.id, base: r.version, applied: r.version, next: pos, mending: true}
 	l.cursor = min(l.cursor, pos)
 	l.order(pos, &Message{Header: Header{
 		Kind: KindReceive, Layer: name, Round: r.id, Slot: l.slot, State: r.version, Slots: donors, Place: &p.layer, Placed: p.id,

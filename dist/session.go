@@ -233,6 +233,9 @@ func (s *session) handle(m *Message) error {
 	case KindPong:
 		return nil
 	case KindBye:
+		if m.Error != "" {
+			return fmt.Errorf("%w: %s", errBye, m.Error)
+		}
 		return errBye
 	}
 	s.mu.Lock()

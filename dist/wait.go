@@ -79,7 +79,9 @@ func (r *round) Release() {
 	if r.Discard {
 		return
 	}
-	c.endRound(r, r.fail(errReleased))
+	if !r.over {
+		c.endRound(r, r.fail(errReleased))
+	}
 	for _, chunk := range r.results {
 		for _, result := range chunk {
 			result.release()

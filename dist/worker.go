@@ -206,10 +206,10 @@ func (w *Worker) serve(ctx context.Context, s *session) error {
 		w.expire = time.AfterFunc(w.cfg.Keep, w.dropKept)
 	}
 	close(s.done)
-	if errors.Is(err, errBye) {
+	if err == errBye {
 		return nil
 	}
-	return err
+	return err // also a goodbye with a reason
 }
 
 // dropKept gives up the shards that nobody has come back for.
