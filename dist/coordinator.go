@@ -56,6 +56,7 @@ type placement struct {
 	pos     uint64           // of the log
 	states  [][]coded.Tensor // by slot, of slots without a worker, until the first update
 	covers  []*cover         // for reuse
+	times   [3]durations     // by product: from handing out a chunk to its result
 
 	rough      bool      // a repair would amplify rounding too much
 	roughUntil time.Time // no rebuild before
@@ -90,7 +91,7 @@ func NewCoordinator(cfg CoordinatorConfig) (*Coordinator, error) {
 		log:      opLog{keep: cfg.History},
 		fetches:  map[uint64]*fetch{},
 		repairs:  map[uint64]*repair{},
-		deadline: roundDeadline{first: cfg.FirstDeadline, least: cfg.MinDeadline, most: cfg.MaxDeadline},
+		deadline: newRoundDeadline(cfg.FirstDeadline, cfg.MinDeadline, cfg.MaxDeadline),
 		low:      map[string]bool{},
 		changed:  make(chan struct{}),
 	}

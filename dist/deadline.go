@@ -5,25 +5,50 @@ import (
 	"time"
 )
 
+// durations remembers the last ones of a kind, for their quantiles. It is not
+// safe for concurrent use.
+type durations struct {
+	last   []time.Duration // ring
+	most   int             // of last
+	count  int
+	sorted []time.Duration
+}
+
+func (d *durations) observe(took time.Duration) {
+	if len(d.last) < d.most {
+		d.last = append(d.last, took)
+	} else {
+		d.last[d.count%d.most] = took
+	}
+	d.count++
+}
+
+// quantile returns 0 if nothing has been observed.
+func (d *durations) quantile(q float64) time.Duration {
+	if len(d.last) == 0 {
+		return 0
+	}
+	d.sorted = append(d.sorted[:0], d.last...)
+	slices.Sort(d.sorted)
+	return d.sorted[int(q*float64(len(d.sorted)-1)+0.5)]
+}
+
 // roundDeadline says how long a round may take: eight times the 99th
 // percentile of the last rounds, within limits. Until enough rounds have been
-// seen it is the first deadline. It is not safe for concurrent use.
+// seen it is the first deadline.
 type roundDeadline struct {
+	durations
 	first, least, most time.Duration
-	seen               [256]time.Duration // ring of the last durations
-	count              int
-	sorted             []time.Duration
 }
 
 const (
+	deadlineRounds = 256
 	deadlineWarmUp = 16 // rounds before quantiles are trusted
 	deadlineFactor = 8
 )
 
-// observe takes the duration of a round that ended well.
-func (d *roundDeadline) observe(took time.Duration) {
-	d.seen[d.count%len(d.seen)] = took
-	d.count++
+func newRoundDeadline(first, least, most time.Duration) roundDeadline {
+	return roundDeadline{durations: durations{most: deadlineRounds}, first: first, least: least, most: most}
 }
 
 // limit returns the deadline of the next round.
@@ -32,10 +57,4 @@ func (d *roundDeadline) limit() time.Duration {
 		return d.first
 	}
 	return min(max(deadlineFactor*d.quantile(0.99), d.least), d.most)
-}
-
-func (d *roundDeadline) quantile(q float64) time.Duration {
-	d.sorted = append(d.sorted[:0], d.seen[:min(d.count, len(d.seen))]...)
-	slices.Sort(d.sorted)
-	return d.sorted[int(q*float64(len(d.sorted)-1)+0.5)]
 }

@@ -49,10 +49,12 @@ func (c *Coordinator) AddWorker(ctx context.Context, conn *Conn) (gone <-chan st
 		return nil, fmt.Errorf("dist: worker at %s: %w", conn.RemoteAddr(), err)
 	}
 	l.ctx, l.cancel = context.WithCancel(c.ctx)
+	l.later = time.AfterFunc(0, func() { signal(l.wake) })
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		l.cancel()
+		l.later.Stop()
 		conn.Close()
 		return nil, ErrClosed
 	}
@@ -241,6 +243,7 @@ func (c *Coordinator) drop(l *link, state, reason string) {
 	l.gone = true
 	delete(c.doubles, l.name)
 	l.cancel()
+	l.later.Stop()
 	l.conn.Close()
 	c.stats.BytesIn += l.conn.BytesIn()
 	c.stats.BytesOut += l.conn.BytesOut()

@@ -18,6 +18,7 @@ type link struct {
 	ctx        context.Context // ends with the connection
 	cancel     context.CancelFunc
 	wake       chan struct{} // capacity 1: the sender looks again
+	later      *time.Timer   // wakes it when it can double up on others
 	done       chan struct{} // closed when both goroutines have returned
 
 	slot    int // -1: a spare
@@ -153,6 +154,9 @@ func (c *Coordinator) sentOne(l *link) {
 }
 
 func (c *Coordinator) choose(l *link) (m *Message, sent func()) {
+	if l.gone {
+		return nil, nil // its slot may be another's already
+	}
 	for {
 		if len(l.urgent) > 0 {
 			m, l.urgent = l.urgent[0], l.urgent[1:]
@@ -184,13 +188,17 @@ func (c *Coordinator) nextTask(l *link) (*Message, func()) {
 	if len(l.tasks) >= c.cfg.Queue {
 		return nil, nil
 	}
+	now := time.Now()
 	for _, r := range c.rounds {
 		h := l.shards[r.layer.Name]
 		if !h.fresh(r.version) || l.cursor < r.pos {
 			continue
 		}
-		chunk, ok := r.cover.next(l.slot, len(l.tasks) > 0)
+		chunk, after, ok := r.cover.next(l.slot, len(l.tasks) > 0, now)
 		if !ok {
+			if after > 0 {
+				l.later.Reset(after)
+			}
 			continue
 		}
 		if _, open := l.open[r.id]; !open {
@@ -200,7 +208,7 @@ func (c *Coordinator) nextTask(l *link) (*Message, func()) {
 			l.open[r.id] = struct{}{}
 			return r.operandMessage(), r.operand.retain().release
 		}
-		r.cover.start(l.slot, chunk)
+		r.cover.start(l.slot, chunk, now)
 		l.tasks[taskKey{r.id, chunk}] = struct{}{}
 		return &Message{Header: Header{
 			Kind: KindTask, Layer: r.layer.Name, Round: r.id, Product: r.Product,

@@ -89,7 +89,7 @@ func TestBufferPool(t *testing.T) {
 }
 
 func TestRoundDeadline(t *testing.T) {
-	d := roundDeadline{first: 30 * time.Second, least: 2 * time.Second, most: 20 * time.Second}
+	d := newRoundDeadline(30*time.Second, 2*time.Second, 20*time.Second)
 	if got := d.limit(); got != 30*time.Second {
 		t.Errorf("first deadline is %v", got)
 	}

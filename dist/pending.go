@@ -118,11 +118,10 @@ func (c *Coordinator) begin(r *round) error {
 	p := r.place
 	if n := len(p.covers); n > 0 {
 		r.cover, p.covers = p.covers[n-1], p.covers[:n-1]
-		r.cover.reset(sets)
 	} else {
 		r.cover = newCover(p.code, p.layer.Chunks)
-		r.cover.reset(sets)
 	}
+	r.cover.reset(sets, p.times[r.Product].quantile(0.5))
 	r.results = make([][]*counted, p.layer.Chunks)
 	for i := range r.results {
 		r.results[i] = make([]*counted, p.code.N())

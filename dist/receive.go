@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/coda-ml/coda/coded"
 )
@@ -93,6 +94,7 @@ func (c *Coordinator) onResult(l *link, m *Message) error {
 	if len(m.Tensors) != 1 {
 		return fmt.Errorf("result with %d tensors, want 1", len(m.Tensors))
 	}
+	r.place.times[r.Product].observe(time.Since(r.cover.since(l.slot, m.Chunk)))
 	useful, ready := r.cover.finish(l.slot, m.Chunk)
 	if !useful {
 		c.stats.Wasted += w

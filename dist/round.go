@@ -2,6 +2,7 @@ package dist
 
 import (
 	"slices"
+	"time"
 
 	"github.com/coda-ml/coda/coded"
 )
@@ -9,7 +10,7 @@ import (
 // cover is the scheduling state of one round: which slot has finished, or is
 // at work on, which chunk. It is a pure state machine, without goroutine, clock
 // or randomness: whoever drives it (sockets, or a simulator) gets the same
-// decisions for the same sequence of calls.
+// decisions for the same sequence of calls. The time is a parameter.
 //
 // A chunk is ready when the slots that finished it can decode it; the round is
 // ready when every chunk is. Work is handed out by pull: next gives a slot the
@@ -17,7 +18,8 @@ import (
 // among those that it has not done, searched cyclically from the slot's own
 // offset; a chunk whose cover would be enough to decode comes only when nothing
 // else is left, and only to a slot that has nothing else to do, which doubles up
-// on stragglers.
+// on stragglers: not before patience has passed since the chunk was covered or
+// last doubled, for it can be expected to be done sooner than it is begun anew.
 //
 // When sets are given, chunk c is computed by exactly the slots of sets[c], and
 // is ready when all of them have finished.
@@ -26,13 +28,17 @@ type cover struct {
 	slots  int
 	chunks int
 	cells  []cell           // chunk*slots + slot
+	began  []time.Time      // of the cells that run
 	count  []int            // by chunk: slots that finished or are at work
+	newest []time.Time      // by chunk: when a slot began last
 	done   []*coded.Tracker // by chunk: slots that finished
 	open   []*coded.Tracker // by chunk: slots that finished or are at work
 	sets   [][]int          // by chunk, or nil
 	ready  []bool           // by chunk
 	left   int              // chunks that are not ready
 	try    *coded.Tracker
+
+	patience time.Duration
 }
 
 type cell uint8
@@ -49,7 +55,9 @@ func newCover(code *coded.Code, chunks int) *cover {
 		slots:  code.N(),
 		chunks: chunks,
 		cells:  make([]cell, chunks*code.N()),
+		began:  make([]time.Time, chunks*code.N()),
 		count:  make([]int, chunks),
+		newest: make([]time.Time, chunks),
 		ready:  make([]bool, chunks),
 		try:    coded.NewTracker(code),
 	}
@@ -57,12 +65,12 @@ func newCover(code *coded.Code, chunks int) *cover {
 		c.done = append(c.done, coded.NewTracker(code))
 		c.open = append(c.open, coded.NewTracker(code))
 	}
-	c.reset(nil)
+	c.reset(nil, 0)
 	return c
 }
 
 // reset starts a new round.
-func (c *cover) reset(sets [][]int) {
+func (c *cover) reset(sets [][]int, patience time.Duration) {
 	clear(c.cells)
 	clear(c.count)
 	clear(c.ready)
@@ -71,7 +79,7 @@ func (c *cover) reset(sets [][]int) {
 		c.done[i].Reset()
 		c.open[i].Reset()
 	}
-	c.sets = sets
+	c.sets, c.patience = sets, patience
 }
 
 // reselect replaces the sets; what has been finished counts for the new ones.
@@ -95,10 +103,11 @@ func (c *cover) allowed(chunk, slot int) bool {
 }
 
 // next returns the chunk that a slot should do next, if there is one. A busy
-// slot is not asked to double up on others.
-func (c *cover) next(slot int, busy bool) (chunk int, ok bool) {
+// slot is not asked to double up on others. If an idle one could do so later and
+// there is nothing else, after says in how much time; else it is 0.
+func (c *cover) next(slot int, busy bool, now time.Time) (chunk int, after time.Duration, ok bool) {
 	if slot < 0 || slot >= c.slots || c.left == 0 {
-		return 0, false
+		return 0, 0, false
 	}
 	offset := slot * c.chunks / c.slots
 	best := -1
@@ -107,14 +116,25 @@ func (c *cover) next(slot int, busy bool) (chunk int, ok bool) {
 		if c.ready[chunk] || *c.at(chunk, slot) != cellIdle || !c.allowed(chunk, slot) {
 			continue
 		}
-		if busy && c.sets == nil && c.open[chunk].Ready() {
-			continue
+		if c.sets == nil && c.open[chunk].Ready() {
+			if busy {
+				continue
+			}
+			if left := c.patience - now.Sub(c.newest[chunk]); left > 0 {
+				if after == 0 || left < after {
+					after = left
+				}
+				continue
+			}
 		}
 		if best < 0 || c.before(chunk, best) {
 			best = chunk
 		}
 	}
-	return best, best >= 0
+	if best >= 0 {
+		return best, 0, true
+	}
+	return 0, after, false
 }
 
 // before tells whether chunk a is more in need of cover than chunk b.
@@ -126,11 +146,15 @@ func (c *cover) before(a, b int) bool {
 }
 
 // start notes that a slot works on a chunk.
-func (c *cover) start(slot, chunk int) {
+func (c *cover) start(slot, chunk int, now time.Time) {
 	*c.at(chunk, slot) = cellRunning
+	c.began[chunk*c.slots+slot], c.newest[chunk] = now, now
 	c.count[chunk]++
 	c.open[chunk].Add(slot)
 }
+
+// since returns when a slot began the chunk that it is at work on.
+func (c *cover) since(slot, chunk int) time.Time { return c.began[chunk*c.slots+slot] }
 
 // finish notes that a slot has done a chunk. It tells whether the result is of
 // use (it was asked for, and the chunk was not ready without it) and whether

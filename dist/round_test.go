@@ -3,11 +3,15 @@ package dist
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/coda-ml/coda/coded"
 )
+
+// now is a time for schedules that do not depend on it.
+var now = time.Unix(1e9, 0)
 
 func codeOf(t interface{ Fatal(...any) }, spec coded.Spec) *coded.Code {
 	code, err := coded.New(spec)
@@ -29,6 +33,8 @@ func TestRoundEndsWheneverItCan(t *testing.T) {
 		code := codeOf(t, rapid.SampledFrom(specs).Draw(t, "code"))
 		n, chunks := code.N(), rapid.IntRange(1, 7).Draw(t, "chunks")
 		c := newCover(code, chunks)
+		now := now
+		c.reset(nil, time.Duration(rapid.IntRange(0, 3).Draw(t, "patience")))
 		alive := make([]bool, n)
 		for i := range alive {
 			alive[i] = true
@@ -37,6 +43,7 @@ func TestRoundEndsWheneverItCan(t *testing.T) {
 		done := make(map[[2]int]bool)   // slot, chunk
 		finished := make([]int, chunks) // results used, by chunk
 		for range rapid.IntRange(0, 60).Draw(t, "events") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 1).Draw(t, "time")))
 			slot := rapid.IntRange(0, n-1).Draw(t, "slot")
 			switch rapid.IntRange(0, 5).Draw(t, "what") {
 			case 0: // die
@@ -45,14 +52,14 @@ func TestRoundEndsWheneverItCan(t *testing.T) {
 			case 1: // come back
 				alive[slot] = true
 			case 2, 3: // take
-				chunk, ok := c.next(slot, false)
+				chunk, _, ok := c.next(slot, false, now)
 				if !ok || !alive[slot] {
 					continue
 				}
 				if done[[2]int{slot, chunk}] || slices.Contains(at[slot], chunk) || c.ready[chunk] {
 					t.Fatalf("slot %d is given chunk %d again, or when it is ready", slot, chunk)
 				}
-				c.start(slot, chunk)
+				c.start(slot, chunk, now)
 				at[slot] = append(at[slot], chunk)
 			default: // finish
 				if len(at[slot]) > 0 {
@@ -70,9 +77,14 @@ func TestRoundEndsWheneverItCan(t *testing.T) {
 				if !alive[slot] {
 					continue
 				}
-				if chunk, ok := c.next(slot, false); ok {
-					c.start(slot, chunk)
+				chunk, after, ok := c.next(slot, false, now)
+				if ok {
+					c.start(slot, chunk, now)
 					at[slot] = append(at[slot], chunk)
+				}
+				if after > 0 { // it has only to be patient
+					progress = true
+					now = now.Add(after)
 				}
 				if len(at[slot]) > 0 {
 					progress = true
@@ -128,29 +140,29 @@ func sufficientWith(code *coded.Code, alive []bool, done map[[2]int]bool, chunks
 func TestRoundWithSets(t *testing.T) {
 	code := codeOf(t, trig64)
 	c := newCover(code, 2)
-	c.reset([][]int{{0, 1, 2, 3}, {2, 3, 4, 5}})
+	c.reset([][]int{{0, 1, 2, 3}, {2, 3, 4, 5}}, 0)
 	if !c.feasible(func(s int) bool { return true }) || c.feasible(func(s int) bool { return s != 5 }) {
 		t.Error("feasible must ask for every slot of the sets")
 	}
 	for slot := range 6 {
 		for {
-			chunk, ok := c.next(slot, false)
+			chunk, _, ok := c.next(slot, false, now)
 			if !ok {
 				break
 			}
 			if !slices.Contains(c.sets[chunk], slot) {
 				t.Fatalf("slot %d is given chunk %d of %v", slot, chunk, c.sets[chunk])
 			}
-			c.start(slot, chunk)
+			c.start(slot, chunk, now)
 			c.finish(slot, chunk)
 		}
 	}
 	if c.left != 0 || !slices.Equal(c.answers(0), []int{0, 1, 2, 3}) || !slices.Equal(c.answers(1), []int{2, 3, 4, 5}) {
 		t.Errorf("%d chunks left, answers %v and %v", c.left, c.answers(0), c.answers(1))
 	}
-	c.reset([][]int{{0, 1, 2, 3}, {0, 1, 2, 3}})
+	c.reset([][]int{{0, 1, 2, 3}, {0, 1, 2, 3}}, 0)
 	for _, slot := range []int{1, 2, 3} {
-		c.start(slot, 0)
+		c.start(slot, 0, now)
 		c.finish(slot, 0)
 	}
 	if ready := c.reselect([][]int{{1, 2, 3}, {1, 2, 3, 4}}); !slices.Equal(ready, []int{0}) {
@@ -166,11 +178,11 @@ func TestRoundOrder(t *testing.T) {
 	var order []int
 	for range 2 {
 		for slot := range 4 {
-			chunk, ok := c.next(slot, false)
+			chunk, _, ok := c.next(slot, false, now)
 			if !ok {
 				t.Fatalf("nothing for slot %d", slot)
 			}
-			c.start(slot, chunk)
+			c.start(slot, chunk, now)
 			order = append(order, chunk)
 		}
 	}
@@ -179,15 +191,43 @@ func TestRoundOrder(t *testing.T) {
 	}
 	// Every chunk is at work twice, which is enough; slot 3 alone goes on.
 	c.finish(3, 3)
-	if chunk, ok := c.next(3, false); !ok || chunk != 1 && chunk != 2 {
+	if chunk, _, ok := c.next(3, false, now); !ok || chunk != 1 && chunk != 2 {
 		t.Errorf("slot 3 is given chunk %d (%v), want to double up on 1 or 2", chunk, ok)
 	}
-	if chunk, ok := c.next(3, true); ok {
+	if chunk, _, ok := c.next(3, true, now); ok {
 		t.Errorf("slot 3, which is busy, is to double up on chunk %d", chunk)
 	}
 	c.lose(0) // 0 and 1 are at work once only
-	if chunk, ok := c.next(3, false); !ok || chunk != 1 {
+	if chunk, _, ok := c.next(3, false, now); !ok || chunk != 1 {
 		t.Errorf("slot 3 is given chunk %d (%v), want 1, which has lost its cover", chunk, ok)
+	}
+}
+
+// A slot doubles up on a chunk only when those at work on it have had their time,
+// and again only when the one that did so has.
+func TestRoundIsPatient(t *testing.T) {
+	code := codeOf(t, coded.Spec{Name: "trigonometric", N: 4, K: 1})
+	c := newCover(code, 2)
+	c.reset(nil, 10)
+	at := func(d time.Duration) time.Time { return now.Add(d) }
+	c.start(0, 0, at(0))
+	c.start(1, 1, at(4))
+	if chunk, after, ok := c.next(2, false, at(5)); ok || after != 5 {
+		t.Errorf("after 5 of 10, slot 2 is given chunk %d (%v) or is to wait for %d, want 5", chunk, ok, after)
+	}
+	if _, after, ok := c.next(2, true, at(20)); ok || after != 0 {
+		t.Errorf("a busy slot is to double up (%v) or to wait for %d", ok, after)
+	}
+	if chunk, _, ok := c.next(2, false, at(10)); !ok || chunk != 0 {
+		t.Fatalf("after 10, slot 2 is given chunk %d (%v), want 0, which has had its time", chunk, ok)
+	}
+	c.start(2, 0, at(10))
+	if _, after, ok := c.next(3, false, at(11)); ok || after != 3 {
+		t.Errorf("slot 3 is given a chunk (%v) or is to wait for %d, want 3 for chunk 1", ok, after)
+	}
+	c.lose(1)
+	if chunk, _, ok := c.next(3, false, at(11)); !ok || chunk != 1 {
+		t.Errorf("slot 3 is given chunk %d (%v), want 1, which nobody is at work on", chunk, ok)
 	}
 }
 
@@ -196,11 +236,11 @@ func BenchmarkRoundNext(b *testing.B) {
 	c := newCover(code, 24)
 	b.ReportAllocs()
 	for b.Loop() {
-		c.reset(nil)
+		c.reset(nil, 0)
 		for c.left > 0 {
 			for slot := range 8 {
-				if chunk, ok := c.next(slot, false); ok {
-					c.start(slot, chunk)
+				if chunk, _, ok := c.next(slot, false, now); ok {
+					c.start(slot, chunk, now)
 					c.finish(slot, chunk)
 				}
 			}
