@@ -61,7 +61,6 @@ func (c *Coordinator) AddWorker(ctx context.Context, conn *Conn) (gone <-chan st
 	if old := c.named(l.name); old != nil {
 		c.drop(old, StateFailed, "replaced by a new connection of that name")
 	}
-	delete(c.doubles, l.name)
 	c.enter(l, hello.Held)
 	return l.done, nil
 }
@@ -87,7 +86,7 @@ func (c *Coordinator) enter(l *link, held []Held) {
 			c.leave(l, err)
 		}
 		// Close gives up on a worker that takes the goodbye but never answers it.
-		defer context.AfterFunc(l.ctx, func() { conn.Close() })()
+		defer context.AfterFunc(l.ctx, func() { l.conn.Close() })()
 		<-reader
 	}()
 	c.heal()
