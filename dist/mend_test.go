@@ -26,39 +26,33 @@ func dialler(cl *cluster, gate func(ctx context.Context) error) func(*WorkerConf
 // A repair may take many more steps than the log reaches back, and then leaves
 // no donation in memory.
 func TestRepairOutlastsTheLog(t *testing.T) {
-	noLeaks(t)
-	cl := newCluster(t, CoordinatorConfig{Slots: 6, History: 4})
-	open := make(chan struct{})
-	cl.start(0, 6, dialler(cl, func(ctx context.Context) error {
-		select {
-		case <-open:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
+	synctest.Test(t, func(t *testing.T) {
+		cl := newCluster(t, CoordinatorConfig{Slots: 6, History: 4})
+		open := make(chan struct{})
+		cl.start(0, 6, dialler(cl, func(context.Context) error { <-open; return nil }))
+		m := newFC1()
+		cl.place(m)
+		cl.train(m, 1, 3)
+		cl.kill("worker-3")
+		back := cl.add("worker-3")
+		for step := 4; step <= 40; step++ {
+			cl.train(m, step, step)
+			synctest.Wait() // everybody has been sent everything
 		}
-	}))
-	m := newFC1()
-	cl.place(m)
-	cl.train(m, 1, 3)
-	cl.kill("worker-3")
-	back := cl.add("worker-3")
-	cl.train(m, 4, 40)
-	close(open)
-	cl.await("worker-3", StateRepaired)
-	cl.settle("fc1")
-	if s := cl.c.Stats(); s.Repairs != 1 {
-		t.Errorf("%d repairs, want one that lasted", s.Repairs)
-	}
-	s := back.w.current(cl.c.Run())
-	s.mu.Lock()
-	inboxes, waiting := len(s.inboxes), s.queued.Load()
-	s.mu.Unlock()
-	if inboxes != 0 || waiting != 0 {
-		t.Errorf("%d inboxes and %d bytes of operands are left after the repair", inboxes, waiting)
-	}
-	cl.kill("worker-1")
-	cl.kill("worker-2")
-	cl.train(m, 41, 43) // needs worker-3
+		close(open)
+		cl.await("worker-3", StateRepaired)
+		synctest.Wait()
+		if s := cl.c.Stats(); s.Repairs != 1 {
+			t.Errorf("%d repairs, want one that lasted", s.Repairs)
+		}
+		s := back.w.current(cl.c.Run())
+		if inboxes, waiting := len(s.inboxes), s.queued.Load(); inboxes != 0 || waiting != 0 {
+			t.Errorf("%d inboxes and %d bytes of operands are left after the repair", inboxes, waiting)
+		}
+		cl.kill("worker-1")
+		cl.kill("worker-2")
+		cl.train(m, 41, 43) // needs worker-3
+	})
 }
 
 // A repair for which too many donors lag begins when they have caught up, also
@@ -74,9 +68,7 @@ func TestRepairWaitsForDonorsThatLag(t *testing.T) {
 	const lr = 0.05
 	for step := 1; step <= 3; step++ {
 		x, dy := m.operand(coded.Forward), m.operand(coded.Backward)
-		for p, operand := range map[coded.Product]coded.Tensor{coded.Forward: x} {
-			cl.discard(p, step, operand)
-		}
+		cl.discard(coded.Forward, step, x)
 		cl.discard(coded.Backward, step, dy)
 		if err := cl.c.Update(cl.ctx(), coded.Update{Step: step, LR: lr, Scale: 1}); err != nil {
 			t.Fatal(err)
