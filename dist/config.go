@@ -58,7 +58,7 @@ type CoordinatorConfig struct {
 	// more than the needed fresh shards of a layer are left and no spare worker:
 	// a checkpoint should be written at once. Both are called by one goroutine of
 	// the coordinator's, in order, and may call its methods that are not the
-	// Executor's.
+	// Executor's, but for Close, which waits for them.
 	OnEvent func(Event)
 	OnLow   func(Low)
 	// OnRound hears of every round that ended well, from Pending.Wait.

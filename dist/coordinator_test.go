@@ -3,7 +3,6 @@ package dist
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -29,32 +28,6 @@ func TestTraining(t *testing.T) {
 	if err := cl.fetched(m); err != nil {
 		t.Error(err)
 	}
-}
-
-// fetched compares the fetched states with those of the truth.
-func (cl *cluster) fetched(m *toyModel) error {
-	states, err := cl.c.Fetch(cl.ctx(), m.layer.Name)
-	if err != nil {
-		return err
-	}
-	if len(states) < m.code.Threshold() {
-		return fmt.Errorf("states of %d slots, want at least %d", len(states), m.code.Threshold())
-	}
-	for i, s := range states {
-		if i > 0 && s.Slot <= states[i-1].Slot {
-			return fmt.Errorf("states of slots %d and %d are not in order", states[i-1].Slot, s.Slot)
-		}
-		for j, want := range toyState(m.code, s.Slot, m.in, m.out, m.w) {
-			var f []float64
-			for _, v := range want.Data {
-				f = append(f, float64(v))
-			}
-			if d := distance(s.State[j].Data, f); d > toyTolerance {
-				return fmt.Errorf("tensor %d of slot %d differs by %g, tolerance %g", j, s.Slot, d, toyTolerance)
-			}
-		}
-	}
-	return nil
 }
 
 // subsets lists the subsets of size k of 0..n-1.
@@ -324,31 +297,5 @@ func TestRequestsThatMakeNoSense(t *testing.T) {
 	}
 	if _, err := NewWorker(WorkerConfig{Pace: -1}); err == nil || !strings.Contains(err.Error(), "name") || !strings.Contains(err.Error(), "pace") {
 		t.Errorf("a bad configuration gives %v, want every problem", err)
-	}
-}
-
-// A training step that goes on like the last one allocates no tensors: neither
-// the coordinator nor a worker.
-func TestSteadyStateAllocatesNoTensors(t *testing.T) {
-	noLeaks(t)
-	cl := newCluster(t, CoordinatorConfig{Slots: 6})
-	cl.start(0, 6)
-	m := newFC1()
-	cl.place(m)
-	made := func() (n int) {
-		for _, pool := range append([]*bufferPool{&cl.c.buffers}, cl.pools()...) {
-			pool.mu.Lock()
-			n += pool.made
-			pool.mu.Unlock()
-		}
-		return n
-	}
-	cl.train(m, 1, 30)
-	before := made()
-	const steps = 60
-	cl.train(m, 31, 30+steps)
-	// How much is under way at a time varies: a few more may have been needed.
-	if grown := made() - before; grown > steps {
-		t.Errorf("%d tensors allocated in %d steps of about 60 messages with tensors", grown, steps)
 	}
 }

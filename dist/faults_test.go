@@ -81,6 +81,84 @@ func TestWaitForWorkers(t *testing.T) {
 	})
 }
 
+// With Wait, workers that thaw in time save the round.
+func TestFrozenWorkersComeBackInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cl := newCluster(t, CoordinatorConfig{Slots: 6, FirstDeadline: 5 * time.Second, Wait: 10 * time.Second})
+		cl.start(0, 6)
+		m := newFC1()
+		cl.place(m)
+		cl.train(m, 1, 2)
+		frozen := []string{"worker-1", "worker-3", "worker-4"}
+		for _, name := range frozen {
+			cl.freeze(name)
+		}
+		time.AfterFunc(12*time.Second, func() {
+			for _, name := range frozen {
+				cl.thaw(name)
+			}
+		})
+		begin := time.Now()
+		cl.train(m, 3, 4)
+		if took := time.Since(begin); took != 12*time.Second {
+			t.Errorf("two steps with workers frozen for 12 s took %v", took)
+		}
+	})
+}
+
+// A worker that takes nothing for longer than a connection may stall is lost,
+// with that reason, and is repaired when it comes back.
+func TestFrozenBeyondTheStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cl := newCluster(t, CoordinatorConfig{Slots: 6})
+		cl.start(0, 6)
+		m := newFC1()
+		cl.place(m)
+		cl.train(m, 1, 2)
+		cl.freeze("worker-2")
+		begin := time.Now()
+		cl.train(m, 3, 15)
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("a frozen worker of six held the others up for %v", took)
+		}
+		cl.await("worker-2", StateStale)
+		<-cl.workers["worker-2"].gone
+		if took := time.Since(begin); took != DefaultStall {
+			t.Errorf("the connection was given up after %v, want %v", took, DefaultStall)
+		}
+		if e := cl.await("worker-2", StateFailed); !strings.Contains(e.Reason, "timeout") {
+			t.Errorf("reason is %q, want a timeout", e.Reason)
+		}
+		cl.thaw("worker-2")
+		cl.connect(cl.workers["worker-2"])
+		cl.await("worker-2", StateRepaired)
+		cl.settle("fc1")
+		cl.kill("worker-5")
+		cl.kill("worker-6")
+		cl.train(m, 16, 17) // needs worker-2
+	})
+}
+
+// When every worker's handler fails, the round's error has each with its reason.
+func TestEveryHandlerFails(t *testing.T) {
+	noLeaks(t)
+	cl := newCluster(t, CoordinatorConfig{Slots: 6})
+	cl.start(0, 6, hooked(func(coded.Product, int) error { return errors.New("out of memory") }, nil))
+	m := newFC1()
+	cl.place(m)
+	_, _, err := cl.product(m, coded.Backward, 4, false)
+	var few *coded.TooFewError
+	if !errors.As(err, &few) || len(few.Missing) < 3 || few.Need != 4 {
+		t.Fatalf("error is %v, want a TooFewError with three missing at least", err)
+	}
+	for _, missing := range few.Missing {
+		if !strings.HasPrefix(missing, "worker-") || !strings.Contains(missing, "failed at step 4: layer fc1: step 4: backward product, chunk ") ||
+			!strings.Contains(missing, "out of memory") {
+			t.Errorf("missing is %q, want worker, layer, step, chunk and reason", missing)
+		}
+	}
+}
+
 func TestWorkerThatPanicsIsRepaired(t *testing.T) {
 	noLeaks(t)
 	cl := newCluster(t, CoordinatorConfig{Slots: 6})

@@ -248,9 +248,13 @@ func (cl *cluster) thaw(name string) {
 }
 
 func (cl *cluster) ctx() context.Context {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), testDeadline, errors.New("test takes too long"))
+	ctx, cancel := bounded()
 	cl.t.Cleanup(cancel)
 	return ctx
+}
+
+func bounded() (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(context.Background(), testDeadline, errors.New("test takes too long"))
 }
 
 // await waits for an event of a worker.
@@ -324,70 +328,4 @@ func (tw *testWorker) idle(ctx context.Context) error {
 		runtime.Gosched()
 	}
 	return context.Cause(ctx)
-}
-
-func (cl *cluster) place(m *toyModel) {
-	cl.t.Helper()
-	if err := cl.c.Place(cl.ctx(), m.layer, m.state); err != nil {
-		cl.t.Fatal(err)
-	}
-}
-
-// product runs a round and returns the largest relative error of what it gives.
-func (cl *cluster) product(m *toyModel, p coded.Product, step int, keep bool) (x coded.Tensor, y []float32, err error) {
-	cl.t.Helper()
-	x = m.operand(p)
-	r, err := cl.c.Start(cl.ctx(), coded.Round{Layer: m.layer.Name, Product: p, Step: step, Operand: x, Keep: keep})
-	if err != nil {
-		return x, nil, err
-	}
-	defer r.Release()
-	answers, err := r.Wait(cl.ctx())
-	if err != nil {
-		return x, nil, err
-	}
-	y, err = m.decode(p, answers, x.Shape[0])
-	if err != nil {
-		cl.t.Fatal(err)
-	}
-	if d := distance(y, m.want(p, x)); d > toyTolerance {
-		cl.t.Fatalf("layer %s: step %d: %s product differs by %g, tolerance %g", m.layer.Name, step, p, d, toyTolerance)
-	}
-	return x, y, nil
-}
-
-// toyTolerance is for products of float32 shards after some tens of updates:
-// rounding of about 1e-7 times a condition number of about 10, with a margin.
-const toyTolerance = 2e-5
-
-// train makes the steps first..last and checks every product. It returns what
-// was decoded.
-func (cl *cluster) train(m *toyModel, first, last int) (ys [][]float32) {
-	cl.t.Helper()
-	for step := first; step <= last; step++ {
-		got, err := cl.trainStep(m, step)
-		if err != nil {
-			cl.t.Fatal(err)
-		}
-		ys = append(ys, got...)
-	}
-	return ys
-}
-
-func (cl *cluster) trainStep(m *toyModel, step int) ([][]float32, error) {
-	cl.t.Helper()
-	const lr = 0.05
-	x, y, err := cl.product(m, coded.Forward, step, true)
-	if err != nil {
-		return nil, err
-	}
-	dy, dx, err := cl.product(m, coded.Backward, step, true)
-	if err != nil {
-		return nil, err
-	}
-	if err := cl.c.Update(cl.ctx(), coded.Update{Step: step, LR: lr, Scale: 1}); err != nil {
-		return nil, err
-	}
-	m.step(x, dy, lr)
-	return [][]float32{y, dx}, nil
 }

@@ -82,6 +82,7 @@ func (c *Coordinator) install(p *placement) {
 	if old := c.layers[name]; old == nil {
 		c.order = append(c.order, name)
 	} else {
+		c.applied = 0 // steps may begin again
 		for _, r := range slices.Clone(c.rounds) {
 			if r.place == old {
 				c.endRound(r, r.fail(errPlacedAnew))
@@ -91,7 +92,6 @@ func (c *Coordinator) install(p *placement) {
 	}
 	c.lastOp++
 	p.id, p.version, p.pos = c.lastOp, c.version, c.log.end()
-	c.applied = 0
 	c.layers[name] = p
 	for l := range c.links() {
 		l.dropLayer(name)
@@ -194,7 +194,8 @@ func (c *Coordinator) hand(u coded.Update) (again bool, err error) {
 	case u.Step <= c.applied:
 		return true, nil
 	}
-	for _, p := range c.layers {
+	for _, name := range c.order {
+		p := c.layers[name]
 		if p.keptStep == u.Step && p.kept[coded.Forward] != p.kept[coded.Backward] {
 			return false, fmt.Errorf("dist: layer %s: update of step %d: %d operands of forward and %d of backward products were kept",
 				p.layer.Name, u.Step, p.kept[coded.Forward], p.kept[coded.Backward])

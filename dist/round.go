@@ -254,12 +254,12 @@ func (c *cover) answers(chunk int) []int {
 	return slots
 }
 
-// idle tells whether a slot has neither done nor begun anything of the round.
-func (c *cover) idle(slot int) bool {
-	for chunk := range c.chunks {
-		if *c.at(chunk, slot) != cellIdle {
-			return false
+// chosen returns the slots that may work on some chunk.
+func (c *cover) chosen() (slots []int) {
+	for slot := range c.slots {
+		if c.sets == nil || slices.ContainsFunc(c.sets, func(set []int) bool { return slices.Contains(set, slot) }) {
+			slots = append(slots, slot)
 		}
 	}
-	return true
+	return slots
 }

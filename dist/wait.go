@@ -94,7 +94,11 @@ func (r *round) Release() {
 func (c *Coordinator) tooFew(r *round) error {
 	e := &coded.TooFewError{Layer: r.Layer, Product: r.Product, Step: r.Step, Need: r.place.code.Threshold()}
 	waited := time.Since(r.started).Round(time.Millisecond)
-	for slot := range r.place.code.N() {
+	slots := r.cover.chosen()
+	if r.cover.sets != nil {
+		e.Need = len(slots)
+	}
+	for _, slot := range slots {
 		l := c.slots[slot]
 		switch {
 		case l == nil:

@@ -1,0 +1,71 @@
+package dist
+
+import (
+	"runtime"
+	"testing"
+)
+
+// A training step that goes on like the last one allocates no tensors: neither
+// the coordinator nor a worker.
+func TestSteadyStateAllocatesNoTensors(t *testing.T) {
+	noLeaks(t)
+	cl := newCluster(t, CoordinatorConfig{Slots: 6})
+	cl.start(0, 6)
+	m := newFC1()
+	cl.place(m)
+	made := func() (n int) {
+		for _, pool := range append([]*bufferPool{&cl.c.buffers}, cl.pools()...) {
+			pool.mu.Lock()
+			n += pool.made
+			pool.mu.Unlock()
+		}
+		return n
+	}
+	cl.train(m, 1, 30)
+	before := made()
+	const steps = 60
+	cl.train(m, 31, 30+steps)
+	// How much is under way at a time varies: a few more may have been needed.
+	if grown := made() - before; grown > steps {
+		t.Errorf("%d tensors allocated in %d steps of about 60 messages with tensors", grown, steps)
+	}
+}
+
+// Two thousand rounds leave nothing behind: neither memory nor goroutines, and
+// nothing in a worker's books.
+func TestSteadyStateGrowsNothing(t *testing.T) {
+	noLeaks(t)
+	cl := newCluster(t, CoordinatorConfig{Slots: 6})
+	cl.start(0, 6)
+	m := newFC1()
+	cl.place(m)
+	cl.train(m, 1, 100)
+	cl.settle("fc1")
+	heap, goroutines := live()
+	cl.train(m, 101, 1100)
+	cl.settle("fc1")
+	heapAfter, after := live()
+	const most = 256 << 10                             // about 130 bytes a round
+	if heapAfter > heap+most || after > goroutines+2 { // a timer's may be about to end
+		t.Errorf("after 2000 rounds %d bytes and %d goroutines live, before %d and %d", heapAfter, after, heap, goroutines)
+	}
+	for name, tw := range cl.workers {
+		if err := tw.idle(cl.ctx()); err != nil {
+			t.Fatal(err)
+		}
+		s := tw.w.current(cl.c.Run())
+		s.mu.Lock()
+		if len(s.rounds) > 2 || len(s.inboxes) > 0 || len(s.factors) > 0 {
+			t.Errorf("%s keeps %d rounds, %d inboxes and %d factors", name, len(s.rounds), len(s.inboxes), len(s.factors))
+		}
+		s.mu.Unlock()
+	}
+}
+
+func live() (heap uint64, goroutines int) {
+	runtime.GC()
+	runtime.GC()
+	var s runtime.MemStats
+	runtime.ReadMemStats(&s)
+	return s.HeapAlloc, runtime.NumGoroutine()
+}
