@@ -10,28 +10,41 @@ type plan struct {
 // planFor cuts an m x n x k product for a number of goroutines: it estimates when
 // the last of them would be done for some ways to cut, and takes the best.
 func planFor(f *family, threads, m, n, k int) plan {
-	best := plan{kc: roundUp(ceilDiv(k, ceilDiv(k, blockSteps)), 4)}
-	best.rowsPer, best.colsPer = roundUp(m, f.mr()), blockCols/f.nr()*f.nr()
+	best := plan{kc: roundUp(ceilDiv(k, ceilDiv(k, blockSteps)), 4), rowsPer: roundUp(m, f.mr())}
+	best.colsPer = f.widest(best)
 	if threads == 1 {
 		return best
 	}
 	least := -1.0
 	for _, parts := range []int{1, threads, 4 * threads} {
-		rows := roundUp(ceilDiv(m, parts), f.mr())
-		if parts > 1 && rows*(parts-1) >= m {
+		p := plan{kc: best.kc, rowsPer: roundUp(ceilDiv(m, parts), f.mr())}
+		if parts > 1 && p.rowsPer*(parts-1) >= m {
 			break
 		}
-		few := ceilDiv(n, blockCols)
+		most := f.widest(p)
+		few := ceilDiv(n, most)
 		for across := few; across <= few+2*threads; across++ {
 			for _, unit := range []int{f.nr(), f.lanes} {
-				cols := min(roundUp(ceilDiv(n, across), unit), best.colsPer)
-				if t := f.span(threads, m, n, rows, cols); least < 0 || t < least {
-					least, best.rowsPer, best.colsPer = t, rows, cols
+				p.colsPer = min(roundUp(ceilDiv(n, across), unit), most)
+				if t := f.span(threads, m, n, p.rowsPer, p.colsPer); least < 0 || t < least {
+					least, best = t, p
 				}
 			}
 		}
 	}
 	return best
+}
+
+// holdsA says whether the rows of A of an item stay in the cache while panels of
+// B pass by, and not the other way round.
+func (p plan) holdsA() bool { return p.rowsPer*p.kc <= heldElems }
+
+// widest returns the largest number of columns of an item.
+func (f *family) widest(p plan) int {
+	if p.holdsA() {
+		return heldCols / f.nr() * f.nr()
+	}
+	return blockCols / f.nr() * f.nr()
 }
 
 // span estimates the time until all items are done, in vector operations per k.

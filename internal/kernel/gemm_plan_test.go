@@ -16,8 +16,11 @@ func TestPlan(t *testing.T) {
 			threads, m, n, k := 1+r.IntN(8), 1+r.IntN(3000), 1+r.IntN(3000), 1+r.IntN(3000)
 			p := planFor(f, threads, m, n, k)
 			where := fmt.Sprintf("%s, %d threads, %dx%dx%d: %+v", f.name, threads, m, n, k, p)
-			if p.rowsPer <= 0 || p.rowsPer%f.mr() != 0 || p.colsPer <= 0 || p.colsPer%f.lanes != 0 || p.colsPer > blockCols {
+			if p.rowsPer <= 0 || p.rowsPer%f.mr() != 0 || p.colsPer <= 0 || p.colsPer%f.lanes != 0 {
 				t.Fatalf("%s: items are not whole tiles", where)
+			}
+			if small := p.rowsPer*p.kc <= heldElems; p.colsPer > heldCols || p.colsPer > blockCols && !small {
+				t.Fatalf("%s: neither operand of an item fits the cache", where)
 			}
 			if p.kc < 1 || p.kc > blockSteps || p.kc != planFor(portable, 1, 1, 1, k).kc {
 				t.Fatalf("%s: kc does not depend on k alone", where)

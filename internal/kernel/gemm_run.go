@@ -2,9 +2,13 @@ package kernel
 
 // gemm is one product under way. The matrix is cut in items, blocks of C that
 // goroutines take one after another: an item packs the columns of B that it
-// needs into memory of its own, which stays in the second-level cache, and runs
-// the rows of A past them. The panels of A, where they must be packed at all,
-// are packed beforehand and shared.
+// needs into memory of its own and runs the rows of A past them. The panels of A,
+// where they must be packed at all, are packed beforehand and shared.
+//
+// What stays in the second-level cache is the columns of B, all panels of which
+// each panel of A meets in turn. Where the rows of A are the smaller part, it is
+// they: then one panel of B after another is made in the first-level cache and
+// meets all of them, so B is read once from memory and never written there.
 //
 // The inner dimension is cut in blocks of kc steps, the same whoever computes:
 // each element of C is a sum over the block in registers, added to the sum so far.
@@ -29,6 +33,8 @@ type gemm struct {
 const (
 	blockSteps = 384     // largest kc
 	blockCols  = 240     // largest number of columns of an item
+	heldElems  = 24576   // rows times kc of A that stay in the cache: 96 KiB, 64 rows of the largest kc
+	heldCols   = 1920    // largest number of columns of an item whose rows stay in the cache
 	manyCols   = 1024    // C is wide: each panel of A is read often
 	fewMulAdds = 1 << 17 // products smaller than this stay on the caller's goroutine
 )
@@ -145,32 +151,44 @@ func (t *itemTask) part(i int) {
 type item struct {
 	*gemm
 	r0, r1, c0, c1 int
-	p, kc          int // the steps now computed
+	p, kc          int  // the steps now computed
+	tail           bool // the last rows of A, too few for a kernel, are packed
 	tile           tile
 }
 
 func (it *item) compute(w *itemMemory) {
-	kc := it.gemm.kc
-	w.b = grow(w.b, kc*it.f.width(it.c1-it.c0))
+	kc, cols := it.gemm.kc, it.c1-it.c0 // cols: of a block
+	if it.holdsA() {
+		cols = min(cols, it.f.nr())
+	}
+	w.b = grow(w.b, kc*it.f.width(cols))
 	w.a = grow(w.a, kc*it.f.mr())
 	t := &it.tile
 	t.ldc, t.alpha, t.beta = it.ldc, it.alpha, it.beta
 	for it.p = it.p0; it.p < it.p1; it.p += kc {
 		it.kc = min(kc, it.p1-it.p)
-		t.k = it.kc
+		t.k, it.tail = it.kc, false
 		if it.p > 0 {
 			t.beta = 1
 		}
-		it.packColumns(w.b)
-		for r := it.r0; r < it.r1; r += it.f.mr() {
-			t.rows = min(it.f.mr(), it.r1-r)
-			it.left(r, w.a)
-			for c := it.c0; c < it.c1; c += it.f.nr() {
-				t.cols = min(it.f.nr(), it.c1-c)
-				it.right(r, c, w.b)
-				t.c = it.c[r*it.ldc+c:]
-				it.f.multiply(t)
-			}
+		for c := it.c0; c < it.c1; c += cols {
+			it.block(w, c, min(c+cols, it.c1))
+		}
+	}
+}
+
+// block computes columns c0 .. c1-1 of the item.
+func (it *item) block(w *itemMemory, c0, c1 int) {
+	t := &it.tile
+	it.packColumns(w.b, c0, c1)
+	for r := it.r0; r < it.r1; r += it.f.mr() {
+		t.rows = min(it.f.mr(), it.r1-r)
+		it.left(r, w.a)
+		for c := c0; c < c1; c += it.f.nr() {
+			t.cols = min(it.f.nr(), c1-c)
+			it.right(r, c, w.b[(c-c0)*it.kc:])
+			t.c = it.c[r*it.ldc+c:]
+			it.f.multiply(t)
 		}
 	}
 }
@@ -180,22 +198,22 @@ func (it *item) compute(w *itemMemory) {
 func (it *item) inPlace(n int) bool { return it.bd != nil && n%it.f.lanes == 0 }
 
 // packColumns packs those panels of B that cannot be read in place.
-func (it *item) packColumns(buf []float32) {
-	for c := it.c0; c < it.c1; c += it.f.nr() {
-		n := min(it.f.nr(), it.c1-c)
+func (it *item) packColumns(buf []float32, c0, c1 int) {
+	for c := c0; c < c1; c += it.f.nr() {
+		n := min(it.f.nr(), c1-c)
 		if w := it.f.width(n); !it.inPlace(n) {
-			it.b.pack(buf[(c-it.c0)*it.kc:][:it.kc*w], w, c, n, it.p, it.kc)
+			it.b.pack(buf[(c-c0)*it.kc:][:it.kc*w], w, c, n, it.p, it.kc)
 		}
 	}
 }
 
 // right points the tile to the panel of B from column c on. The first rows of
 // the item read B in place and leave the panel behind for the rows that follow.
-func (it *item) right(r, c int, buf []float32) {
+func (it *item) right(r, c int, panel []float32) {
 	t := &it.tile
 	w := it.f.width(t.cols)
 	t.keep = nil
-	panel := buf[(c-it.c0)*it.kc:][:it.kc*w]
+	panel = panel[:it.kc*w]
 	if r > it.r0 || !it.inPlace(t.cols) {
 		t.b, t.bs = panel, w
 		return
@@ -215,7 +233,10 @@ func (it *item) left(r int, buf []float32) {
 		return
 	}
 	if t.rows != h { // the kernel reads rows that A does not have
-		it.a.pack(buf[:it.kc*h], h, r, t.rows, it.p, it.kc)
+		if !it.tail {
+			it.a.pack(buf[:it.kc*h], h, r, t.rows, it.p, it.kc)
+			it.tail = true
+		}
 		t.a, t.ars, t.acs = buf, 1, h
 		return
 	}
