@@ -22,11 +22,13 @@ type Graph struct {
 	names    map[any]string // of modules and parameters, by pointer
 	run      runContext
 
-	ops    []*op // in the order of creation, which is that of execution
-	params []*boundParam
-	needs  map[*gorgonia.Node]bool
-	inputs int
-	counts map[string]int // of unnamed modules, by kind
+	ops      []*op // in the order of creation, which is that of execution
+	params   []*boundParam
+	buffers  []*boundBuffer
+	counters []*Counter
+	needs    map[*gorgonia.Node]bool
+	inputs   int
+	counts   map[string]int // of unnamed modules, by kind
 }
 
 // boundParam is a parameter as an input of the graph.

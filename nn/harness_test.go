@@ -3,6 +3,7 @@ package nn
 import (
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -144,3 +145,6 @@ func wantClose(t *testing.T, what string, got, want []float32, tol float64) {
 func tensorOf(shape []int, n int) coded.Tensor {
 	return coded.Tensor{Shape: shape, Data: make([]float32, n)}
 }
+
+// contains tells whether there is an error that says want.
+func contains(err error, want string) bool { return err != nil && strings.Contains(err.Error(), want) }

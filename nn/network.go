@@ -174,6 +174,7 @@ func (n *Network) moveToSum(p *Param) {
 
 func (n *Network) train(ctx context.Context, p *program, step int, x []float32, labels []int32) (float64, int, error) {
 	p.loss.labels = labels
+	p.g.begin()
 	err := p.execute(ctx, step, x)
 	p.loss.labels = nil
 	if err != nil {
@@ -186,6 +187,7 @@ func (n *Network) train(ctx context.Context, p *program, step int, x []float32, 
 	if err := p.collect(step); err != nil {
 		return 0, 0, err
 	}
+	p.g.commit()
 	return loss, kernel.Correct(p.logits.buf, labels, p.batch, n.classes), nil
 }
 

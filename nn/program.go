@@ -165,6 +165,11 @@ func (p *program) nonFinite() string {
 			return "parameter " + b.name
 		}
 	}
+	for _, b := range p.g.buffers {
+		if !finite(b.buffer.Value.Data) {
+			return "buffer " + b.name
+		}
+	}
 	for _, o := range p.g.ops[:p.forward] {
 		if !finite(o.buf) {
 			return fmt.Sprintf("output of layer %s (%s)", o.layer, o.kind)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/coda-ml/coda/coded"
 	"github.com/coda-ml/coda/internal/atomicfile"
@@ -52,43 +53,115 @@ func LoadTensors(path string) (tensors []NamedTensor, metadata map[string]string
 	return tensors, metadata, nil
 }
 
-// SaveState writes the values of parameters, as Params gives them, to a
-// safetensors file.
-func SaveState(path string, params []NamedParam, metadata map[string]string) error {
-	tensors := make([]NamedTensor, len(params))
-	for i, p := range params {
-		tensors[i] = NamedTensor{p.Name, p.Value}
+// SaveState writes the state of a model, its parameters and buffers, to a
+// safetensors file, named and laid out as in PyTorch.
+func SaveState(path string, model Module, metadata map[string]string) error {
+	state, err := State(model)
+	if err != nil {
+		return err
 	}
-	return SaveTensors(path, tensors, metadata)
+	var counters, tensors []safetensors.Tensor
+	for _, v := range state {
+		if v.Counter != nil {
+			counters = append(counters, safetensors.Tensor{Name: v.Name, Ints: []int64{v.Counter.Value}})
+			continue
+		}
+		value := v.tensor()
+		tensors = append(tensors, safetensors.Tensor{Name: v.Name, Shape: value.Shape, Data: value.Data})
+	}
+	err = atomicfile.Write(path, func(w io.Writer) error {
+		return safetensors.Write(w, append(counters, tensors...), metadata)
+	})
+	if err != nil {
+		return fmt.Errorf("nn: save: %w", err)
+	}
+	return nil
 }
 
-// LoadState reads the values of parameters from a file that SaveState or
-// PyTorch wrote, and returns the file's text. The file must hold exactly these
-// parameters in their shapes: otherwise the error is a *StateError that lists
-// every difference, and nothing has been changed.
-func LoadState(path string, params []NamedParam) (metadata map[string]string, err error) {
+// tensor returns the value of a parameter or a buffer.
+func (v NamedValue) tensor() coded.Tensor {
+	if v.Param != nil {
+		return v.Param.Value
+	}
+	return v.Buffer.Value
+}
+
+// LoadOption is a setting of LoadState.
+type LoadOption func(*loadOptions)
+
+type loadOptions struct{ except []string }
+
+// Except leaves alone the values whose names begin with one of the prefixes,
+// in the model and in the file: Except("fc.") loads all but the head.
+func Except(prefixes ...string) LoadOption {
+	return func(o *loadOptions) { o.except = append(o.except, prefixes...) }
+}
+
+func (o *loadOptions) skips(name string) bool {
+	return slices.ContainsFunc(o.except, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+// LoadState reads the state of a model from a file that SaveState or PyTorch
+// wrote, and returns the file's text. The file must hold exactly the model's
+// parameters and buffers in their shapes: otherwise the error is a *StateError
+// that lists every difference, and nothing has been changed. Only counters may
+// be missing, as they are in files of before PyTorch 0.4.1; they become 0.
+func LoadState(path string, model Module, opts ...LoadOption) (metadata map[string]string, err error) {
+	var o loadOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	state, err := State(model)
+	if err != nil {
+		return nil, err
+	}
+	state = slices.DeleteFunc(state, func(v NamedValue) bool { return o.skips(v.Name) })
 	err = open(path, func(f *safetensors.File) error {
 		metadata = f.Metadata
-		if err := compare(path, f.Entries, params); err != nil {
+		entries := slices.DeleteFunc(slices.Clone(f.Entries), func(e safetensors.Entry) bool { return o.skips(e.Name) })
+		if err := compare(path, entries, state); err != nil {
 			return err
 		}
-		values := make([][]float32, len(params))
-		for _, e := range f.Entries {
-			i := slices.IndexFunc(params, func(p NamedParam) bool { return p.Name == e.Name })
-			var err error
-			if values[i], err = f.Float32s(e); err != nil {
-				return err
-			}
-		}
-		for i, p := range params {
-			copy(p.Value.Data, values[i])
-		}
-		return nil
+		return read(f, entries, state)
 	})
 	if err != nil {
 		return nil, err
 	}
 	return metadata, nil
+}
+
+// read reads all entries before it changes a value.
+func read(f *safetensors.File, entries []safetensors.Entry, state []NamedValue) error {
+	in := make(map[string]safetensors.Entry, len(entries))
+	for _, e := range entries {
+		in[e.Name] = e
+	}
+	floats := make([][]float32, len(state))
+	counts := make([]int64, len(state))
+	for i, v := range state {
+		e, ok := in[v.Name]
+		var err error
+		switch {
+		case v.Counter == nil:
+			floats[i], err = f.Float32s(e)
+		case ok:
+			var n []int64
+			if n, err = f.Int64s(e); err == nil {
+				counts[i] = n[0]
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for i, v := range state {
+		if v.Counter != nil {
+			v.Counter.Value = counts[i]
+		} else {
+			copy(v.tensor().Data, floats[i])
+		}
+	}
+	return nil
 }
 
 // StateError lists how the tensors of a file differ from those of a model.
@@ -112,20 +185,24 @@ func (e *StateError) Error() string {
 	return msg
 }
 
-func compare(path string, entries []safetensors.Entry, params []NamedParam) error {
+func compare(path string, entries []safetensors.Entry, state []NamedValue) error {
 	in := make(map[string]safetensors.Entry, len(entries))
 	for _, e := range entries {
 		in[e.Name] = e
 	}
 	diff := &StateError{Path: path}
-	for _, p := range params {
-		e, ok := in[p.Name]
-		delete(in, p.Name)
+	for _, v := range state {
+		e, ok := in[v.Name]
+		delete(in, v.Name)
+		dtype, shape := "I64", []int{}
+		if v.Counter == nil {
+			dtype, shape = "F32", v.tensor().Shape
+		}
 		switch {
-		case !ok:
-			diff.Missing = append(diff.Missing, p.Name)
-		case e.DType != "F32" || !slices.Equal(e.Shape, p.Value.Shape):
-			diff.Misshapen = append(diff.Misshapen, fmt.Sprintf("%s: %s %v, want F32 %v", p.Name, e.DType, e.Shape, p.Value.Shape))
+		case !ok && v.Counter == nil:
+			diff.Missing = append(diff.Missing, v.Name)
+		case ok && (e.DType != dtype || !slices.Equal(e.Shape, shape)):
+			diff.Misshapen = append(diff.Misshapen, fmt.Sprintf("%s: %s %v, want %s %v", v.Name, e.DType, e.Shape, dtype, shape))
 		}
 	}
 	for _, e := range entries {

@@ -18,7 +18,7 @@ func TestStateRoundTrip(t *testing.T) {
 	model, shape := smallNet()
 	net := newNetwork(t, model, shape, Config{Threads: 1})
 	meta := map[string]string{"step": "12", "model": "small \"net\"\n"}
-	if err := SaveState(path, net.Params(), meta); err != nil {
+	if err := SaveState(path, model, meta); err != nil {
 		t.Fatal(err)
 	}
 	x, labels := batchFor(shape, 3, 1)
@@ -34,7 +34,7 @@ func TestStateRoundTrip(t *testing.T) {
 	if got, err := net.Predict(t.Context(), x); err != nil || slices.Equal(got, want) {
 		t.Fatalf("a step has changed nothing; error %v", err)
 	}
-	gotMeta, err := LoadState(path, net.Params())
+	gotMeta, err := LoadState(path, model)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,8 +62,12 @@ func TestLoadStateIsStrict(t *testing.T) {
 	if err := SaveTensors(path, []NamedTensor{{"a", one}, {"b", one}, {"c", one}, {"d", one}}, nil); err != nil {
 		t.Fatal(err)
 	}
-	params := []NamedParam{{"a", NewParam(2)}, {"b", NewParam(1, 2)}, {"x", NewParam(2)}, {"y", NewParam(1)}}
-	_, err := LoadState(path, params)
+	model := &struct {
+		ReLU
+		A, B, X *Param
+		Y       *Buffer
+	}{A: NewParam(2), B: NewParam(1, 2), X: NewParam(2), Y: NewBuffer(0, 1)}
+	_, err := LoadState(path, model)
 	var e *StateError
 	if !errors.As(err, &e) {
 		t.Fatalf("error %v, want a StateError", err)
@@ -77,7 +81,7 @@ func TestLoadStateIsStrict(t *testing.T) {
 			t.Errorf("error %q, want it to say %q", err, say)
 		}
 	}
-	if params[0].Value.Data[0] != 0 {
+	if model.A.Value.Data[0] != 0 {
 		t.Error("a failed load has changed a parameter")
 	}
 }
@@ -92,7 +96,7 @@ func TestSaveAndLoadFail(t *testing.T) {
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
 		t.Errorf("a failed save leaves %v; error %v", entries, err)
 	}
-	if _, err := LoadState(path, nil); !errors.Is(err, os.ErrNotExist) {
+	if _, err := LoadState(path, ReLU{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
 	if err := os.WriteFile(path, []byte("not tensors at all"), 0o644); err != nil {

@@ -19,8 +19,8 @@ import (
 //
 // A field's tag changes that: `nn:"-"` leaves it out, `nn:"name"` names it,
 // `nn:",optional"` allows nil. All of these are errors, listed at once: a nil
-// parameter or module, one parameter in two places (use one field, and call
-// its module twice), two parameters of one name.
+// parameter, buffer or module, one of them in two places (use one field, and
+// call its module twice), two of one name.
 func Params(model Module) ([]NamedParam, error) {
 	w, err := walk(model)
 	if err != nil {
@@ -46,16 +46,44 @@ func Modules(model Module) ([]NamedModule, error) {
 	return w.modules, nil
 }
 
+// NamedValue is an entry of a model's state and its dotted name,
+// "layer2.0.bn1.running_mean". One of the pointers is set.
+type NamedValue struct {
+	Name    string
+	Param   *Param
+	Buffer  *Buffer
+	Counter *Counter
+}
+
+// State returns everything that SaveState writes: the parameters and buffers
+// of a model in the order of its fields, found as Params finds parameters.
+// The names are those of PyTorch's state_dict.
+func State(model Module) ([]NamedValue, error) {
+	w, err := walk(model)
+	if err != nil {
+		return nil, err
+	}
+	return w.state, nil
+}
+
 var (
-	paramType  = reflect.TypeFor[*Param]()
-	moduleType = reflect.TypeFor[Module]()
+	paramType   = reflect.TypeFor[*Param]()
+	bufferType  = reflect.TypeFor[*Buffer]()
+	counterType = reflect.TypeFor[*Counter]()
+	moduleType  = reflect.TypeFor[Module]()
 )
+
+// required tells whether a nil of the type is a mistake.
+func required(t reflect.Type) bool {
+	return t == paramType || t == bufferType || t == counterType || t.Implements(moduleType)
+}
 
 // walker collects what a model holds.
 type walker struct {
 	params  []NamedParam
+	state   []NamedValue
 	modules []NamedModule
-	names   map[any]string // of modules and parameters, by pointer
+	names   map[any]string // of modules, parameters and buffers, by pointer
 	taken   map[string]bool
 	open    map[any]bool // pointers on the way from the model to here
 	errs    []error
@@ -102,7 +130,7 @@ func (w *walker) visit(v reflect.Value, path string, optional bool) {
 // reference follows a pointer or an interface.
 func (w *walker) reference(v reflect.Value, path string, optional bool) {
 	if v.IsNil() {
-		if !optional && (v.Type() == paramType || v.Type().Implements(moduleType)) {
+		if !optional && required(v.Type()) {
 			w.fail("%s is nil", describe(path))
 		}
 		return
@@ -112,8 +140,22 @@ func (w *walker) reference(v reflect.Value, path string, optional bool) {
 		return
 	}
 	key := v.Interface()
-	if p, ok := key.(*Param); ok {
-		w.param(p, path)
+	switch key := key.(type) {
+	case *Param:
+		if w.value(key, path, "parameter") {
+			w.params = append(w.params, NamedParam{Name: path, Param: key})
+			w.state = append(w.state, NamedValue{Name: path, Param: key})
+		}
+		return
+	case *Buffer:
+		if w.value(key, path, "buffer") {
+			w.state = append(w.state, NamedValue{Name: path, Buffer: key})
+		}
+		return
+	case *Counter:
+		if w.value(key, path, "counter") {
+			w.state = append(w.state, NamedValue{Name: path, Counter: key})
+		}
 		return
 	}
 	if w.open[key] {
@@ -133,17 +175,18 @@ func (w *walker) reference(v reflect.Value, path string, optional bool) {
 	w.visit(v.Elem(), path, false)
 }
 
-func (w *walker) param(p *Param, path string) {
-	if first, ok := w.names[p]; ok {
-		w.fail("%s is the same parameter as %s", describe(path), describe(first))
-		return
+// value takes down a parameter or a buffer, unless it or its name is known.
+func (w *walker) value(key any, path, kind string) bool {
+	if first, ok := w.names[key]; ok {
+		w.fail("%s is the same %s as %s", describe(path), kind, describe(first))
+		return false
 	}
 	if w.taken[path] {
-		w.fail("two parameters have the name %s", describe(path))
-		return
+		w.fail("two values have the name %s", describe(path))
+		return false
 	}
-	w.names[p], w.taken[path] = path, true
-	w.params = append(w.params, NamedParam{Name: path, Param: p})
+	w.names[key], w.taken[path] = path, true
+	return true
 }
 
 func (w *walker) fields(v reflect.Value, path string) {

@@ -176,7 +176,7 @@ func TestParamsRefuses(t *testing.T) {
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		"nn.same", "two parameters have the name fc1.weight", "b.weight is the same parameter as a.weight",
+		"nn.same", "two values have the name fc1.weight", "b.weight is the same parameter as a.weight",
 		"c.weight is nil", "d is nil", "w is nil",
 	} {
 		if !strings.Contains(err.Error(), want) {

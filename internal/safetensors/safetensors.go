@@ -37,11 +37,23 @@ const maxHeader = 100_000_000
 // metadataKey is the header's entry for text, in place of a tensor's.
 const metadataKey = "__metadata__"
 
-// Tensor is a float32 tensor to be written. Names must differ.
+// Tensor is a tensor to be written, float32 unless it has Ints. Names must
+// differ. Readers that map files want int64 tensors to stand first, where they
+// are aligned.
 type Tensor struct {
 	Name  string
 	Shape []int
 	Data  []float32
+	Ints  []int64 // in place of Data, unless nil: an int64 tensor
+}
+
+// layout returns the type of the tensor, the size of an entry in bytes, and how
+// many entries there are.
+func (t Tensor) layout() (dtype string, width, count int64) {
+	if t.Ints != nil {
+		return "I64", 8, int64(len(t.Ints))
+	}
+	return "F32", 4, int64(len(t.Data))
 }
 
 // Entry is a tensor in a file.
@@ -72,7 +84,7 @@ var widths = map[string]int64{
 	"U32": 4, "I32": 4, "F32": 4, "U64": 8, "I64": 8, "F64": 8,
 }
 
-// Write writes the tensors in their order, as float32.
+// Write writes the tensors in their order.
 func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	header, err := encodeHeader(tensors, metadata)
 	if err != nil {
@@ -90,6 +102,15 @@ func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 			chunk = chunk[:0]
 			for _, v := range part {
 				chunk = binary.LittleEndian.AppendUint32(chunk, math.Float32bits(v))
+			}
+			if _, err := w.Write(chunk); err != nil {
+				return err
+			}
+		}
+		for part := range slices.Chunk(t.Ints, cap(chunk)/8) {
+			chunk = chunk[:0]
+			for _, v := range part {
+				chunk = binary.LittleEndian.AppendUint64(chunk, uint64(v))
 			}
 			if _, err := w.Write(chunk); err != nil {
 				return err
@@ -129,9 +150,10 @@ func encodeHeader(tensors []Tensor, metadata map[string]string) ([]byte, error) 
 	seen := make(map[string]bool, len(tensors))
 	var offset int64
 	for _, t := range tensors {
-		size, err := bytesOf(t.Shape, 4)
-		if err != nil || size != 4*int64(len(t.Data)) {
-			return nil, fmt.Errorf("tensor %q: %d numbers for shape %v", t.Name, len(t.Data), t.Shape)
+		dtype, width, count := t.layout()
+		size, err := bytesOf(t.Shape, width)
+		if err != nil || size != width*count || t.Ints != nil && t.Data != nil {
+			return nil, fmt.Errorf("tensor %q: %d numbers for shape %v", t.Name, len(t.Data)+len(t.Ints), t.Shape)
 		}
 		if seen[t.Name] || t.Name == metadataKey {
 			return nil, fmt.Errorf("tensor %q: the name is taken", t.Name)
@@ -141,7 +163,7 @@ func encodeHeader(tensors []Tensor, metadata map[string]string) ([]byte, error) 
 		if shape == nil {
 			shape = []int{}
 		}
-		if err := put(t.Name, head{"F32", shape, [2]int64{offset, offset + size}}); err != nil {
+		if err := put(t.Name, head{dtype, shape, [2]int64{offset, offset + size}}); err != nil {
 			return nil, err
 		}
 		offset += size

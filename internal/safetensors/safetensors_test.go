@@ -69,6 +69,41 @@ func TestFormat(t *testing.T) {
 	}
 }
 
+// TestInts: whole numbers are written as int64, between float32 tensors.
+func TestInts(t *testing.T) {
+	many := make([]int64, 20_000) // more than a chunk
+	for i := range many {
+		many[i] = int64(i) - 1<<40
+	}
+	tensors := []safetensors.Tensor{
+		{Name: "count", Ints: []int64{math.MinInt64}}, {Name: "w", Shape: []int{1}, Data: []float32{2}},
+		{Name: "many", Shape: []int{2, 10_000}, Ints: many}, {Name: "none", Shape: []int{0}, Ints: []int64{}},
+	}
+	f, err := decode(encode(t, tensors, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range f.Entries {
+		want := tensors[i]
+		if e.Name != want.Name || (e.DType == "I64") != (want.Ints != nil) {
+			t.Errorf("entry %d is %s of type %s, want %s", i, e.Name, e.DType, want.Name)
+		}
+		if want.Ints == nil {
+			continue
+		}
+		if got, err := f.Int64s(e); err != nil || !cmp.Equal(got, want.Ints) {
+			t.Errorf("%s: %d numbers; error %v", e.Name, len(got), err)
+		}
+	}
+	for _, bad := range []safetensors.Tensor{
+		{Name: "both", Shape: []int{1}, Data: []float32{1}, Ints: []int64{1}}, {Name: "short", Shape: []int{2}, Ints: []int64{1}},
+	} {
+		if err := safetensors.Write(io.Discard, []safetensors.Tensor{bad}, nil); err == nil || !strings.Contains(err.Error(), bad.Name) {
+			t.Errorf("%s: error %v", bad.Name, err)
+		}
+	}
+}
+
 // TestRoundTrip: what is written is read, in order.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {

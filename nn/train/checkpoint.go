@@ -20,7 +20,7 @@ import (
 
 // A checkpoint is a folder, step-00000300, with the files
 //
-//	model.safetensors      the parameters, named and laid out as in PyTorch
+//	model.safetensors      parameters and buffers, named and laid out as in PyTorch
 //	optimizer.safetensors  what the optimiser remembers
 //	state.json             where the run stands
 //
@@ -117,7 +117,7 @@ func (t *Trainer) writeFiles(dir string, momenta nn.Momenta, o Origin) error {
 	if err != nil {
 		return err
 	}
-	if err := nn.SaveState(filepath.Join(dir, modelFile), t.named, nil); err != nil {
+	if err := nn.SaveState(filepath.Join(dir, modelFile), t.config.Model, nil); err != nil {
 		return err
 	}
 	if err := nn.SaveTensors(filepath.Join(dir, optimizerFile), tensors, nil); err != nil {
@@ -225,15 +225,11 @@ func load(dir string, model nn.Module) (Checkpoint, optim.State, error) {
 	if err := readState(filepath.Join(dir, stateFile), &c); err != nil {
 		return c, state, err
 	}
-	params, err := nn.Params(model)
-	if err != nil {
-		return c, state, err
-	}
 	tensors, _, err := nn.LoadTensors(filepath.Join(dir, optimizerFile))
 	if err != nil {
 		return c, state, err
 	}
-	if _, err := nn.LoadState(filepath.Join(dir, modelFile), params); err != nil {
+	if _, err := nn.LoadState(filepath.Join(dir, modelFile), model); err != nil {
 		return c, state, err
 	}
 	state.Updates = c.Updates
