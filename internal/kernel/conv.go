@@ -123,14 +123,8 @@ func ConvBackwardInput(p *Pool, g Conv, dy, w, dx []float32, ws *Workspace) {
 	c.run(p)
 }
 
-// ConvBackwardWeight computes dw, the gradient of the weights, from dy, that
-// of the output.
-func ConvBackwardWeight(p *Pool, g Conv, x, dy, dw []float32, ws *Workspace) {
-	ConvBackwardParams(p, g, x, dy, dw, nil, ws)
-}
-
 // ConvBackwardParams computes dw and db, the gradients of the weights and of
-// the bias, in one pass over dy. A nil db is left out.
+// the bias, in one pass over dy, the gradient of the output. A nil db is left out.
 func ConvBackwardParams(p *Pool, g Conv, x, dy, dw, db []float32, ws *Workspace) {
 	ws = ws.orNew()
 	d := &ws.weights

@@ -25,28 +25,9 @@ func Gemm(p *Pool, transA, transB bool, m, n, k int, alpha float32, a []float32,
 	}
 	g := gemms.get()
 	defer g.release()
-	g.ma, g.mb = matrix{a, lda, !transA}, matrix{b, ldb, transB}
-	g.a, g.b = &g.ma, &g.mb
-	g.setup(m, n, k, alpha, beta, c, ldc)
-	g.run(p)
-}
-
-// gemmPacked is Gemm with operands that pack themselves: a gives the panels of
-// op(A), b those of op(B). Both must have the given sizes; C is checked here.
-func gemmPacked(p *Pool, m, n, k int, alpha float32, a, b source, beta float32, c []float32, ldc int) {
-	checkSizes(m, n, k)
-	checkMatrix("C", m, n, c, ldc)
-	if alpha == 0 || k == 0 {
-		scaleRows(m, n, beta, c, ldc)
-		return
-	}
-	if m == 0 || n == 0 {
-		return
-	}
-	g := gemms.get()
-	defer g.release()
-	g.a, g.b = a, b
-	g.setup(m, n, k, alpha, beta, c, ldc)
+	g.m, g.n, g.k = m, n, k
+	g.alpha, g.beta, g.c, g.ldc = alpha, beta, c, ldc
+	g.a, g.b = matrix{a, lda, !transA}, matrix{b, ldb, transB}
 	g.run(p)
 }
 

@@ -16,12 +16,10 @@ type gemm struct {
 	f           *family
 	m, n, k     int
 	alpha, beta float32
-	a, b        source
-	ma, mb      matrix // memory for the operands of Gemm
+	a, b        matrix
 	c           []float32
 	ldc         int
 
-	ad, bd *matrix // the operands that can be read in place
 	plan
 	packA  bool // the panels of A are packed in
 	shared []float32
@@ -43,21 +41,12 @@ const (
 // of steps of one panel is always allowed. It is a variable for the tests.
 var sharedLimit = 1 << 21
 
-// setup fills in what Gemm and gemmPacked have in common.
-func (g *gemm) setup(m, n, k int, alpha, beta float32, c []float32, ldc int) {
-	g.f, g.m, g.n, g.k = fastest, m, n, k
-	g.alpha, g.beta, g.c, g.ldc = alpha, beta, c, ldc
-	if slim := g.f.narrow; slim != nil && n <= slim.nr() {
+func (g *gemm) run(p *Pool) {
+	g.f = fastest
+	if slim := g.f.narrow; slim != nil && g.n <= slim.nr() {
 		g.f = slim
 	}
-	g.ad, _ = g.a.(*matrix)
-	if g.bd, _ = g.b.(*matrix); g.bd != nil && g.bd.inner {
-		g.bd = nil
-	}
 	g.packA = g.mustPackA()
-}
-
-func (g *gemm) run(p *Pool) {
 	if g.m*g.n*g.k < fewMulAdds {
 		p = nil
 	}
@@ -92,9 +81,9 @@ func sharedBlock(mr, m, k, kc int) (steps, rows int) {
 // are far apart and serve in place only if they are read once.
 func (g *gemm) mustPackA() bool {
 	switch {
-	case g.ad == nil || g.n >= manyCols:
+	case g.n >= manyCols:
 		return true
-	case g.ad.inner:
+	case g.a.inner:
 		return false
 	}
 	return g.n > g.f.nr()
@@ -193,9 +182,9 @@ func (it *item) block(w *itemMemory, c0, c1 int) {
 	}
 }
 
-// inPlace says whether columns c .. c+n-1 of B are read where they are: the
-// kernels read whole vectors.
-func (it *item) inPlace(n int) bool { return it.bd != nil && n%it.f.lanes == 0 }
+// inPlace says whether n columns of B are read where they are: the kernels read
+// whole vectors.
+func (it *item) inPlace(n int) bool { return !it.b.inner && n%it.f.lanes == 0 }
 
 // packColumns packs those panels of B that cannot be read in place.
 func (it *item) packColumns(buf []float32, c0, c1 int) {
@@ -218,7 +207,7 @@ func (it *item) right(r, c int, panel []float32) {
 		t.b, t.bs = panel, w
 		return
 	}
-	t.b, t.bs = it.bd.data[it.p*it.bd.ld+c:], it.bd.ld
+	t.b, t.bs = it.b.data[it.p*it.b.ld+c:], it.b.ld
 	if it.r1-it.r0 > it.f.mr() {
 		t.keep = panel
 	}
@@ -240,7 +229,7 @@ func (it *item) left(r int, buf []float32) {
 		t.a, t.ars, t.acs = buf, 1, h
 		return
 	}
-	if x := it.ad; x.inner {
+	if x := &it.a; x.inner {
 		t.a, t.ars, t.acs = x.data[r*x.ld+it.p:], x.ld, 1
 	} else {
 		t.a, t.ars, t.acs = x.data[it.p*x.ld+r:], 1, x.ld

@@ -264,29 +264,6 @@ func TestGemmPlace(t *testing.T) {
 	})
 }
 
-// sourceOf hides that an operand is a matrix in memory.
-type sourceOf struct{ source }
-
-func TestGemmPacked(t *testing.T) {
-	p := newTestPool(t, 2)
-	withFamily(t, func(t *testing.T) {
-		r := rand.New(rand.NewPCG(21, 22))
-		for _, s := range append(threadedShapes, [3]int{1, 1, 1}, [3]int{9, 17, 33}) {
-			x := newTestProduct(r, s[0], s[1], s[2])
-			got := append([]float32(nil), x.c...)
-			a, b := sourceOf{&matrix{x.a, x.lda, !x.transA}}, sourceOf{&matrix{x.b, x.ldb, x.transB}}
-			gemmPacked(p, x.m, x.n, x.k, x.alpha, a, b, x.beta, got, x.ldc)
-			compareBits(t, x, "packed", got, x.run(nil))
-		}
-		c := []float32{nan, 2}
-		gemmPacked(p, 1, 2, 0, 1, nil, nil, 0, c, 2)
-		gemmPacked(p, 0, 2, 1, 1, nil, nil, 0, c, 2)
-		if c[0] != 0 || c[1] != 0 {
-			t.Errorf("product of nothing: %v, want zeros", c)
-		}
-	})
-}
-
 func TestGemmSpecialValues(t *testing.T) {
 	withFamily(t, func(t *testing.T) {
 		c := []float32{nan, 1, 2, 3}
@@ -294,6 +271,7 @@ func TestGemmSpecialValues(t *testing.T) {
 		if fmt.Sprint(c) != "[0 0 0 0]" {
 			t.Errorf("k = 0, beta = 0: %v", c)
 		}
+		Gemm(nil, false, false, 0, 2, 1, 1, nil, 1, c, 2, 0, nil, 2)
 		c = []float32{2, 4, 6, 8}
 		Gemm(nil, false, false, 2, 2, 1, 0, []float32{nan, nan}, 1, []float32{nan, nan}, 2, 0.5, c, 2)
 		if fmt.Sprint(c) != "[1 2 3 4]" {
@@ -323,7 +301,7 @@ func TestGemmPanics(t *testing.T) {
 		"B is 3x4 but its row stride is 3":                          func() { Gemm(nil, false, true, 3, 3, 4, 1, x, 4, x, 3, 0, x, 3) },
 		"C is 3x3 with row stride 3 but has only 8":                 func() { Gemm(nil, false, false, 3, 3, 4, 1, x, 4, x, 3, 0, x[:8], 3) },
 		"C is 3x3 but its row stride is 0":                          func() { Gemm(nil, false, false, 3, 3, 4, 1, x, 4, x, 3, 0, x, 0) },
-		"C is 3x3 but its row stride is -3":                         func() { gemmPacked(nil, 3, 3, 4, 1, nil, nil, 0, x, -3) },
+		"C is 3x3 but its row stride is -3":                         func() { Gemm(nil, false, false, 3, 3, 4, 1, x, 4, x, 3, 0, x, -3) },
 		fmt.Sprintf("C is %dx3 with row stride 4 but has", huge):    func() { Gemm(nil, false, false, huge, 3, 0, 1, x, 4, x, 3, 0, x, 4) },
 		fmt.Sprintf("A is 3x4 with row stride %d but has", huge):    func() { Gemm(nil, false, false, 3, 3, 4, 1, x, huge, x, 3, 0, x, 3) },
 		fmt.Sprintf("C is 1x%d with row stride %d but", huge, huge): func() { Gemm(nil, false, false, 1, huge, 1, 1, x, 1, x, huge, 0, x, huge) },

@@ -6,16 +6,6 @@ package kernel
 // dst[p*width : (p+1)*width]: element j of it is op(B)[p0+p, j0+j], or
 // op(A)[i0+j, p0+p] for the left operand. Values past the operand's edge are 0.
 
-// source is an operand of gemmPacked: it writes its own panels, so that an
-// operand need not exist in memory (the patches of a convolution).
-// Its method is called by several goroutines at a time.
-type source interface {
-	// pack fills dst[:kc*width] with the panel of the elements j0 .. j0+n-1 of
-	// the outer dimension (rows of op(A), columns of op(B)) and p0 .. p0+kc-1 of
-	// the inner one; elements n .. width-1 of each step are set to 0.
-	pack(dst []float32, width, j0, n, p0, kc int)
-}
-
 // matrix is an operand stored as a row-major matrix. inner says that the inner
 // dimension runs along its rows: A as it is, B transposed.
 type matrix struct {
@@ -24,6 +14,9 @@ type matrix struct {
 	inner bool
 }
 
+// pack fills dst[:kc*width] with the panel of the elements j0 .. j0+n-1 of the
+// outer dimension (rows of op(A), columns of op(B)) and p0 .. p0+kc-1 of the inner
+// one; elements n .. width-1 of each step are set to 0.
 func (x *matrix) pack(dst []float32, width, j0, n, p0, kc int) {
 	if x.inner {
 		packAcross(dst, x.data[j0*x.ld+p0:], x.ld, width, n, kc)
