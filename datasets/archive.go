@@ -18,6 +18,10 @@ const (
 	// of its entries.
 	maxUnpacked = 64 << 30
 	maxEntries  = 1 << 23
+
+	// tarBlock is the size of the blocks of a tar archive: the end is two
+	// blocks of zeros, of which one is enough for all programs.
+	tarBlock = 512
 )
 
 // walkTar calls visit for every regular file of a tar archive, gzipped or not
@@ -40,12 +44,17 @@ func walkTar(ctx context.Context, archive string, r io.Reader, visit func(entry 
 		}
 		unpacked = z
 	}
-	unpacked = &bounded{unpacked, maxUnpacked}
-	if err := w.entries(ctx, tar.NewReader(unpacked), visit); err != nil {
+	counted := &counted{r: unpacked, left: maxUnpacked}
+	if err := w.entries(ctx, tar.NewReader(counted), visit); err != nil {
 		return w.unreadable(err)
 	}
+	// The reader takes the end of the file for the end of the archive, also
+	// where it ought to find the zeros that end one.
+	if counted.zeros < tarBlock {
+		return w.unreadable(io.ErrUnexpectedEOF)
+	}
 	// Reading on to the end is also what checks the sum of a gzip file.
-	if _, err := io.Copy(io.Discard, unpacked); err != nil {
+	if _, err := io.Copy(io.Discard, counted); err != nil {
 		return w.unreadable(err)
 	}
 	return nil
@@ -107,20 +116,27 @@ func (w *tarWalk) unreadable(err error) error {
 	return e
 }
 
-// bounded fails when more than n bytes are read.
-type bounded struct {
-	r io.Reader
-	n int64
+// counted fails when more than left bytes are read, and counts the zeros that
+// were read last.
+type counted struct {
+	r     io.Reader
+	left  int64
+	zeros int
 }
 
-func (b *bounded) Read(p []byte) (int, error) {
-	if b.n <= 0 && len(p) > 0 {
+func (c *counted) Read(p []byte) (int, error) {
+	if c.left <= 0 && len(p) > 0 {
 		return 0, errUnpacked
 	}
-	if int64(len(p)) > b.n {
-		p = p[:b.n]
+	if int64(len(p)) > c.left {
+		p = p[:c.left]
 	}
-	n, err := b.r.Read(p)
-	b.n -= int64(n)
+	n, err := c.r.Read(p)
+	c.left -= int64(n)
+	if rest := len(bytes.TrimRight(p[:n], "\x00")); rest == 0 {
+		c.zeros += n
+	} else {
+		c.zeros = n - rest
+	}
 	return n, err
 }

@@ -48,6 +48,17 @@
 // CIFAR-100 the coarse one, 0 to 19, and then the one that counts) and 3072
 // pixels: 1024 red, then green, then blue, row by row.
 //
+// # Folders of images
+//
+// "folder:PATH" is a folder or a tar archive, gzipped or not, of JPEG and PNG
+// files in the layout train/CLASS/FILE and test/CLASS/FILE (or val/), or
+// CLASS/FILE, of which a fraction drawn by a seed is held out for testing.
+// Classes are numbered in the order of their names, as by torchvision's
+// ImageFolder, and images are in the order of theirs. All must have one size:
+// the sizes are read first, and then the pixels, on all processors, straight
+// into the memory of the sets. Grey images give one channel if all of them are
+// grey. Mean and deviation are those of the training images.
+//
 // # Values
 //
 // A byte b of channel c becomes (b/255 - Mean[c]) / Std[c], computed in
@@ -71,5 +82,5 @@
 //
 // A Set does not change and may be shared. A Loader serves one epoch at a time
 // and its batches are borrowed; its goroutines live only inside the loop over
-// Epoch. The package starts no other goroutine of its own.
+// Epoch. Load waits for the goroutines that decode images.
 package datasets

@@ -60,6 +60,45 @@ func ExampleLoader_Epoch() {
 	// 2 [2 1 28 28] [5 0]
 }
 
+// Images are varied while batches are made, in the loader's goroutines: every
+// epoch anew, and yet the same for the same seed. Loaders for evaluation leave
+// Augment out.
+func ExampleAugment() {
+	ctx := context.Background()
+	train, _, err := datasets.Load(ctx, "synthetic", datasets.Options{
+		Synthetic: datasets.Synthetic{Seed: 1, Train: 256, Shape: []int{3, 32, 32}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, workers := range []int{1, 4} {
+		loader, err := datasets.NewLoader(train, datasets.LoaderConfig{
+			Batch: 128, Shuffle: true, Seed: 1, Workers: workers,
+			Augment: datasets.Augment{Pad: 4, Flip: true, Cutout: 8},
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+		for epoch := range 2 {
+			var sum float64
+			for batch, err := range loader.Epoch(ctx, epoch, 0) {
+				if err != nil {
+					log.Fatal(err)
+				}
+				for _, x := range batch.X {
+					sum += float64(x)
+				}
+			}
+			fmt.Printf("workers %d, epoch %d: sum %.0f\n", workers, epoch, sum)
+		}
+	}
+	// Output:
+	// workers 1, epoch 0: sum -193017
+	// workers 1, epoch 1: sum -186794
+	// workers 4, epoch 0: sum -193017
+	// workers 4, epoch 1: sum -186794
+}
+
 // A set of one's own images.
 func ExampleNewSet() {
 	set, err := datasets.NewSet(datasets.Contents{

@@ -15,7 +15,8 @@ import (
 type Options struct {
 	// Dir is the folder with the files of the data set, either in itself or in
 	// a subfolder of the data set's name. When it is set, nothing else is
-	// looked at and nothing is downloaded.
+	// looked at and nothing is downloaded. A relative PATH of "folder:PATH" is
+	// one inside it.
 	Dir string
 	// CacheDir holds what is downloaded, a subfolder for each data set. Empty:
 	// the folder "coda" of the user's cache folder.
@@ -33,6 +34,8 @@ type Options struct {
 	Log *slog.Logger
 	// Synthetic describes the data set "synthetic".
 	Synthetic Synthetic
+	// Folder says how the data set "folder:PATH" is split.
+	Folder Folder
 }
 
 // source makes the two parts of one data set.
@@ -49,17 +52,27 @@ func sources() map[string]source {
 	}
 }
 
-// Names returns the names that Load knows, sorted.
-func Names() []string { return slices.Sorted(maps.Keys(sources())) }
+// Names returns the names that Load knows, sorted: "folder:PATH" stands for
+// those with any path.
+func Names() []string {
+	names := slices.Collect(maps.Keys(sources()))
+	names = append(names, FolderPrefix+"PATH")
+	slices.Sort(names)
+	return names
+}
 
 // Load returns the two parts of a data set: "cifar10", "cifar100", "mnist",
-// "fashion-mnist" or "synthetic". The context bounds the time that finding and downloading may
+// "fashion-mnist", "synthetic", or "folder:PATH", a folder or a tar archive of
+// images. The context bounds the time that finding and downloading may
 // take.
 //
 // An unknown name is an ErrUnknown; data that is in none of the places is a
 // *NotFoundError; a file that is not what it should be is a *FileError.
 func Load(ctx context.Context, name string, o Options) (train, test *Set, err error) {
 	load, ok := sources()[name]
+	if path, folder := strings.CutPrefix(name, FolderPrefix); folder && path != "" {
+		load, ok = loadFolder(path), true
+	}
 	if !ok {
 		return nil, nil, fmt.Errorf("datasets: %w %q, expected one of %s", ErrUnknown, name, strings.Join(Names(), ", "))
 	}

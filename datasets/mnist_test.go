@@ -93,7 +93,7 @@ func TestMNISTMoments(t *testing.T) {
 
 func TestLoadUnknownName(t *testing.T) {
 	_, _, err := Load(t.Context(), "imagenet", Options{})
-	const want = `datasets: unknown data set "imagenet", expected one of cifar10, cifar100, fashion-mnist, mnist, synthetic`
+	const want = `datasets: unknown data set "imagenet", expected one of cifar10, cifar100, fashion-mnist, folder:PATH, mnist, synthetic`
 	if !errors.Is(err, ErrUnknown) || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
