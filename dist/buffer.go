@@ -1,6 +1,7 @@
 package dist
 
 import (
+	"cmp"
 	"sync"
 	"sync/atomic"
 
@@ -13,11 +14,17 @@ import (
 type bufferPool struct {
 	mu   sync.Mutex
 	free map[int][][]float32
+	kept int // values in free
+	most int // of kept; 0: poolValues
 	made int // buffers that had to be allocated
 }
 
-// buffersPerSize bounds what the pool keeps of each size.
-const buffersPerSize = 64
+// The pool keeps so many buffers of each size, and so many values in all. When
+// there are more, of ever new sizes, it begins anew.
+const (
+	buffersPerSize = 64
+	poolValues     = 1 << 28
+)
 
 func (p *bufferPool) take(size int) []float32 {
 	p.mu.Lock()
@@ -29,6 +36,7 @@ func (p *bufferPool) take(size int) []float32 {
 	}
 	last := len(list) - 1
 	p.free[size] = list[:last]
+	p.kept -= size
 	return list[last]
 }
 
@@ -38,11 +46,16 @@ func (p *bufferPool) give(b []float32) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.free == nil {
-		p.free = map[int][][]float32{}
+	most := cmp.Or(p.most, poolValues)
+	if len(b) > most {
+		return
+	}
+	if p.free == nil || p.kept+len(b) > most {
+		p.free, p.kept = map[int][][]float32{}, 0
 	}
 	if list := p.free[len(b)]; len(list) < buffersPerSize {
 		p.free[len(b)] = append(list, b)
+		p.kept += len(b)
 	}
 }
 

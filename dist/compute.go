@@ -83,7 +83,7 @@ func (s *session) multiply(ctx context.Context, t *task, h *heldShard, x *counte
 	begin := time.Now()
 	var result *counted
 	flops := 0.0
-	err := guard(func() error {
+	err := s.w.guard(func() error {
 		if f, ok := h.shard.(flopsTeller); ok {
 			flops = f.Flops(t.Product, rowsOf(x.tensor)) / float64(h.layer.Chunks)
 		}
@@ -166,7 +166,13 @@ func (s *session) operate(ctx context.Context, h *heldShard, op *operation) erro
 	defer op.dy.release()
 	switch op.kind {
 	case opPlace:
-		return s.setState(h, op.state)
+		err := s.setState(h, op.state)
+		if !op.borrowed {
+			for _, t := range op.state {
+				s.w.buffers.give(t.Data)
+			}
+		}
+		return err
 	case opReceive:
 		state, err := op.inbox.sum()
 		if err != nil {
@@ -178,13 +184,13 @@ func (s *session) operate(ctx context.Context, h *heldShard, op *operation) erro
 		s.mu.Unlock()
 		return s.setState(h, state)
 	case opAccumulate:
-		if err := h.forget(op.step); err != nil {
+		if err := s.forget(h, op.step); err != nil {
 			return err
 		}
 		h.pending = op.step
 		begin := time.Now()
 		flops := 0.0
-		err := guard(func() error {
+		err := s.w.guard(func() error {
 			if f, ok := h.shard.(updateFlopsTeller); ok {
 				flops = f.UpdateFlops(rowsOf(op.x.tensor))
 			}
@@ -193,11 +199,11 @@ func (s *session) operate(ctx context.Context, h *heldShard, op *operation) erro
 		s.dawdle(ctx, begin, flops, 1)
 		return err
 	case opUpdate:
-		if err := h.forget(op.update.Step); err != nil {
+		if err := s.forget(h, op.update.Step); err != nil {
 			return err
 		}
 		h.pending = 0
-		if err := guard(func() error { return h.shard.Apply(op.update) }); err != nil {
+		if err := s.w.guard(func() error { return h.shard.Apply(op.update) }); err != nil {
 			return err
 		}
 		s.advance(h, h.version+1)
@@ -210,7 +216,7 @@ func (s *session) operate(ctx context.Context, h *heldShard, op *operation) erro
 
 // setState builds the shard anew, so that nothing is pending, from a state.
 func (s *session) setState(h *heldShard, state []coded.Tensor) error {
-	err := guard(func() error {
+	err := s.w.guard(func() error {
 		shard, err := h.factory(h.layer, h.slot)
 		if err != nil {
 			return err
@@ -221,9 +227,6 @@ func (s *session) setState(h *heldShard, state []coded.Tensor) error {
 		h.shard, h.pending = shard, 0
 		return nil
 	})
-	for _, t := range state {
-		s.w.buffers.give(t.Data)
-	}
 	if err != nil {
 		return err
 	}
@@ -242,12 +245,12 @@ func (s *session) setState(h *heldShard, state []coded.Tensor) error {
 
 // forget drops the gradient that the shard has gathered for another step, which
 // must have failed.
-func (h *heldShard) forget(step int) error {
+func (s *session) forget(h *heldShard, step int) error {
 	if h.pending == 0 || h.pending == step {
 		return nil
 	}
 	h.pending = 0
-	return guard(func() error {
+	return s.w.guard(func() error {
 		shard, err := h.factory(h.layer, h.slot)
 		if err != nil {
 			return err

@@ -155,7 +155,7 @@ func (s *session) give(h *heldShard, asked Header) error {
 	}
 	var copies []*counted
 	m := &Message{Header: Header{Layer: asked.Layer, Round: asked.Round, Slot: h.slot, State: h.version}}
-	err := guard(func() error {
+	err := s.w.guard(func() error {
 		for _, t := range h.shard.State() {
 			c := s.w.buffers.copyOf(t)
 			copies = append(copies, c)

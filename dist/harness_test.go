@@ -235,15 +235,15 @@ func (cl *cluster) cut(name string) {
 	<-tw.gone
 }
 
-func (cl *cluster) freeze(name string) {
-	for _, c := range cl.workers[name].node.cables {
-		c.gate.freeze()
-	}
-}
+func (cl *cluster) freeze(name string) { cl.workers[name].node.each((*gate).freeze) }
+func (cl *cluster) thaw(name string)   { cl.workers[name].node.each((*gate).thaw) }
 
-func (cl *cluster) thaw(name string) {
-	for _, c := range cl.workers[name].node.cables {
-		c.gate.thaw()
+// each does something with every cable of the node; peers may be dialling.
+func (n *node) each(f func(*gate)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range n.cables {
+		f(c.gate)
 	}
 }
 

@@ -1,6 +1,8 @@
 package dist
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -79,6 +81,18 @@ func TestBufferPool(t *testing.T) {
 	}
 	if b := pool.take(3); &b[0] != first {
 		t.Error("memory of the same size is not used again")
+	}
+	// Ever new sizes, of which none is asked for again, do not pile up.
+	pool.most = 1000
+	for size := range 300 {
+		pool.give(make([]float32, size))
+		if kept := len(slices.Concat(slices.Concat(slices.Collect(maps.Values(pool.free))...)...)); kept != pool.kept || kept > 1000 {
+			t.Fatalf("the pool keeps %d values and counts %d, want at most 1000", kept, pool.kept)
+		}
+	}
+	pool.give(make([]float32, 1001))
+	if len(pool.free[1001]) != 0 || len(pool.free[299]) != 1 {
+		t.Error("what is too large drives out what is not")
 	}
 	defer func() {
 		if recover() == nil {

@@ -2,6 +2,7 @@ package dist
 
 import (
 	"fmt"
+	"runtime/debug"
 	"slices"
 
 	"github.com/coda-ml/coda/coded"
@@ -45,14 +46,15 @@ const (
 )
 
 type operation struct {
-	kind   opKind
-	at     uint64 // arrival, orders the operations of all shards
-	state  []coded.Tensor
-	inbox  *inbox
-	x, dy  *counted
-	step   int
-	update coded.Update
-	header Header
+	kind     opKind
+	at       uint64 // arrival, orders the operations of all shards
+	state    []coded.Tensor
+	borrowed bool // the state is the memory of an earlier shard
+	inbox    *inbox
+	x, dy    *counted
+	step     int
+	update   coded.Update
+	header   Header
 }
 
 func (h *heldShard) add(op *operation) {
@@ -142,7 +144,7 @@ func (s *session) restore(p parked) {
 		layer: p.layer, slot: p.held.Slot, placed: p.held.Placed, source: p.held.Source,
 		factory: s.w.cfg.Handlers[p.layer.Kind], version: -1, tail: p.held.State,
 	}
-	h.add(&operation{kind: opPlace, state: p.tensor})
+	h.add(&operation{kind: opPlace, state: p.tensor, borrowed: true})
 	s.shards[p.layer.Name] = h
 }
 
@@ -159,7 +161,7 @@ func (s *session) park() map[string]parked {
 		held := h.describe()
 		held.State = h.version
 		var state []coded.Tensor
-		if err := guard(func() error { state = h.shard.State(); return nil }); err != nil {
+		if err := s.w.guard(func() error { state = h.shard.State(); return nil }); err != nil {
 			continue
 		}
 		kept[name] = parked{layer: h.layer, held: held, tensor: slices.Clone(state)}
@@ -170,10 +172,11 @@ func (s *session) park() map[string]parked {
 // broken tells whether the shard's state is not that of its version.
 func (h *heldShard) broken() bool { return h.version < 0 }
 
-// guard turns a panic of a handler into an error.
-func guard(f func() error) (err error) {
+// guard calls handlers: it turns their panic into an error, and logs its stack.
+func (w *Worker) guard(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
+			w.cfg.Log.Error("handler panicked", "panic", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
