@@ -51,8 +51,11 @@ func Activate(p *Pool, a Activation, parameter float32, dst, x []float32) {
 // output and z, the input or the output of Activate as a.UsesOutput tells. dx
 // may be dy or z.
 func ActivateBackward(p *Pool, a Activation, parameter float32, dx, dy, z []float32) {
-	checkLen(a.String()+" backward", "dy", len(dx), len(dy))
-	checkLen(a.String()+" backward", "z", len(dx), len(z))
+	if n := len(dx); len(dy) != n || len(z) != n { // the name costs an allocation
+		op := a.String() + " backward"
+		checkLen(op, "dy", n, len(dy))
+		checkLen(op, "z", n, len(z))
+	}
 	t := activationTasks.get()
 	*t = activationTask{kind: a, parameter: parameter, dst: dx, dy: dy, z: z}
 	t.run(p)

@@ -101,7 +101,7 @@ func hardswish32(x, _ float32) float32 {
 	if v > 6 {
 		v = 6
 	}
-	return float32(x*v) * sixth
+	return x * float32(v*sixth)
 }
 
 // Constants of exp: x = n*ln2 + r, with ln2 in two parts of which the first has
@@ -253,20 +253,26 @@ func softplus32(x float32) float32 {
 	return rectified(x) + (float32(float32(q*u)*s) + (s + s))
 }
 
-// The normal distribution's tail is exp(-z^2/2) * t * P(t) with t = 1/(1+z/5);
-// P has degree 9 and a relative error of 1e-8 up to z = 14.6.
+// Around 0 the normal distribution is 1/2 + x*C(x^2), with a polynomial of
+// degree 5; from 1 on its tail is exp(-z^2/2) * t * P(t) with t = 1/(1+0.3z). P
+// has degree 8 and a relative error of 4.8e-9 up to z = 14.6.
 const (
-	tailC0     = float32(0.07976529)
-	tailC1     = float32(0.080195144)
-	tailC2     = float32(0.073638186)
-	tailC3     = float32(0.08144861)
-	tailC4     = float32(0.03935128)
-	tailC5     = float32(0.05839314)
-	tailC6     = float32(0.091262124)
-	tailC7     = float32(-0.09995564)
-	tailC8     = float32(0.13747801)
-	tailC9     = float32(-0.041576132)
-	tailStep   = float32(0.2)
+	centreC0   = float32(0.3989423)
+	centreC1   = float32(-0.06649033)
+	centreC2   = float32(0.009973171)
+	centreC3   = float32(-0.0011859847)
+	centreC4   = float32(0.000113143644)
+	centreC5   = float32(-7.5303055e-06)
+	tailC0     = float32(0.11967879)
+	tailC1     = float32(0.11976578)
+	tailC2     = float32(0.10818973)
+	tailC3     = float32(0.09055289)
+	tailC4     = float32(0.05119523)
+	tailC5     = float32(0.027852997)
+	tailC6     = float32(0.026329884)
+	tailC7     = float32(-0.06888061)
+	tailC8     = float32(0.02534549)
+	tailStep   = float32(0.3)
 	tailEnd    = float32(15) // the tail is 0 in float32
 	invSqrt2Pi = float32(0.39894228040143267794)
 	highBits   = 0xfffff000 // of a float32: 12 bits of mantissa, whose square is exact
@@ -282,11 +288,24 @@ func normal32(x float32) (phi, e float32) {
 	}
 	h := math.Float32frombits(math.Float32bits(z) & highBits)
 	e = expInRange(float32(h*h)*-0.5, float32((z-h)*(z+h))*-0.5)
-	t := 1 / (float32(z*tailStep) + 1)
-	q := float32(tailC9*t) + tailC8
-	for _, c := range [...]float32{tailC7, tailC6, tailC5, tailC4, tailC3, tailC2, tailC1, tailC0} {
-		q = float32(q*t) + c
+	if z < 1 {
+		u := float32(z * z)
+		q := float32(centreC5*u) + centreC4
+		q = float32(q*u) + centreC3
+		q = float32(q*u) + centreC2
+		q = float32(q*u) + centreC1
+		q = float32(q*u) + centreC0
+		return float32(q*x) + 0.5, e
 	}
+	t := 1 / (float32(z*tailStep) + 1)
+	q := float32(tailC8*t) + tailC7
+	q = float32(q*t) + tailC6
+	q = float32(q*t) + tailC5
+	q = float32(q*t) + tailC4
+	q = float32(q*t) + tailC3
+	q = float32(q*t) + tailC2
+	q = float32(q*t) + tailC1
+	q = float32(q*t) + tailC0
 	tail := float32(float32(q*t) * e)
 	if x < 0 {
 		return tail, e

@@ -23,7 +23,7 @@ func (m *moments) total(i int) float64 {
 // The kernels of batch normalisation in Go, over rows of n entries with stride
 // ld; what the assembly is tested against to the bit.
 
-func sumRowsGo(m *moments, x []float32, ld, rows, n int) {
+func sumPlanesGo(m *moments, x []float32, ld, rows, n int) {
 	for r := range rows {
 		for j, v := range x[r*ld:][:n] {
 			m[0][j%momentLanes] += v

@@ -128,7 +128,7 @@ func (b *channelBlocks) statistics(x []float32) (mean, variance float64) {
 	for b.next() {
 		x, count := x[b.off:], float64(b.count)
 		l = moments{}
-		sumRowsVec(&l, x, b.ld, b.rows, b.cols)
+		sumPlanesVec(&l, x, b.ld, b.rows, b.cols)
 		near := float32(l.total(0) / count)
 		l = moments{}
 		momentsVec(&l, x, b.ld, b.rows, b.cols, near)

@@ -1,6 +1,8 @@
+//go:build !amd64 || noasm
+
 package kernel
 
-func sumRowsVec(m *moments, x []float32, ld, rows, n int) { sumRowsGo(m, x, ld, rows, n) }
+func sumPlanesVec(m *moments, x []float32, ld, rows, n int) { sumPlanesGo(m, x, ld, rows, n) }
 func momentsVec(m *moments, x []float32, ld, rows, n int, near float32) {
 	momentsGo(m, x, ld, rows, n, near)
 }
@@ -35,4 +37,5 @@ func activateVec(a Activation, dst, x []float32, p float32) { activateGo(a, dst,
 func activateBackVec(a Activation, dx, dy, z []float32, p float32) {
 	activateBackGo(a, dx, dy, z, p)
 }
-func shiftVec(dst, x []float32, a, b float32) { shiftGo(dst, x, a, b) }
+func shiftVec(dst, x []float32, a, b float32)         { shiftGo(dst, x, a, b) }
+func softmaxBackVec(dx, dy, y []float32, dot float32) { softmaxBackGo(dx, dy, y, dot) }

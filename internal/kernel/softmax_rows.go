@@ -73,7 +73,7 @@ func (t *softmaxRows) part(i int) {
 	case softmaxBackward:
 		for r := lo; r < hi; r++ {
 			y, dy, dx := t.row(t.x, r), t.row(t.dy, r), t.row(t.dst, r)
-			softmaxBackGo(dx, dy, y, Dot(dy, y))
+			softmaxBackVec(dx, dy, y, Dot(dy, y))
 		}
 	case logSoftmaxBackward:
 		t.logSoftmaxBackward(lo, hi)

@@ -10,11 +10,15 @@ import (
 
 func main() {
 	optim := flag.Bool("optim", false, "write the kernels of the optimisers instead of all others")
+	layer := flag.Bool("layers", false, "write the kernels of normalisation and activations instead")
 	flag.Parse() // with avo's own flags
 	build.ConstraintExpr("amd64,!noasm")
-	if *optim {
+	switch {
+	case *optim:
 		optimisers()
-	} else {
+	case *layer:
+		layers()
+	default:
 		products()
 		packs()
 		vectors()
