@@ -74,7 +74,7 @@ func BatchNormTrain(p *Pool, g BatchNorm, c BatchNormParams, x, residual, y []fl
 	if c.RunningMean != nil || c.RunningVar != nil {
 		t.running()
 	}
-	p.run(g.C, (*batchNormTrain)(t))
+	t.run(p, (*batchNorm).trainChannel)
 }
 
 // BatchNormEval normalises by the running statistics. y may be x or the residual.
@@ -83,7 +83,7 @@ func BatchNormEval(p *Pool, g BatchNorm, c BatchNormParams, x, residual, y []flo
 	defer t.release()
 	t.forward(g, c, x, residual, y)
 	t.running()
-	p.run(g.C, (*batchNormEval)(t))
+	t.run(p, (*batchNorm).evalChannel)
 }
 
 // BatchNormBackward computes the gradients of BatchNormTrain: dx of x, dgamma
@@ -98,7 +98,7 @@ func BatchNormBackward(p *Pool, g BatchNorm, c BatchNormParams, x, y, dy, dx, dr
 	defer t.release()
 	t.backward(g, c, x, y, dy, dx, dresidual, dgamma, dbeta)
 	t.Mean, t.InvStd = atLeast("the means", c.Mean, g.C), atLeast("the inverse deviations", c.InvStd, g.C)
-	p.run(g.C, (*batchNormBackward)(t))
+	t.run(p, (*batchNorm).backwardChannel)
 }
 
 // BatchNormEvalBackward is BatchNormBackward for BatchNormEval: the statistics
@@ -109,5 +109,5 @@ func BatchNormEvalBackward(p *Pool, g BatchNorm, c BatchNormParams, x, y, dy, dx
 	t.backward(g, c, x, y, dy, dx, dresidual, dgamma, dbeta)
 	t.running()
 	t.frozen = true
-	p.run(g.C, (*batchNormBackward)(t))
+	t.run(p, (*batchNorm).backwardChannel)
 }

@@ -11,6 +11,8 @@ type batchNorm struct {
 
 	dy, dx, dresidual, dgamma, dbeta []float32
 	frozen                           bool // the statistics are the running ones
+
+	channel func(t *batchNorm, c int) // what is done to a channel
 }
 
 var batchNorms = freeList[batchNorm]{most: 8}
@@ -146,10 +148,7 @@ func (b *channelBlocks) statistics(x []float32) (mean, variance float64) {
 // affine is what is done to the entries of a channel.
 type affine struct{ mean, scale, beta float32 }
 
-type batchNormTrain batchNorm
-
-func (p *batchNormTrain) part(c int) {
-	t := (*batchNorm)(p)
+func (t *batchNorm) trainChannel(c int) {
 	b := t.blocks(c, statsBlock)
 	mean, variance := b.statistics(t.x)
 	if m := float64(t.N * t.Plane); t.RunningMean != nil {
@@ -161,10 +160,7 @@ func (p *batchNormTrain) part(c int) {
 	t.apply(c, affine{float32(mean), float32(t.gamma(c) * inv), t.beta(c)})
 }
 
-type batchNormEval batchNorm
-
-func (p *batchNormEval) part(c int) {
-	t := (*batchNorm)(p)
+func (t *batchNorm) evalChannel(c int) {
 	t.apply(c, affine{t.RunningMean[c], float32(t.gamma(c) * t.invStd(float64(t.RunningVar[c]))), t.beta(c)})
 }
 
@@ -178,15 +174,12 @@ func (t *batchNorm) apply(c int, a affine) {
 	}
 }
 
-// The gradient, with M the number of entries of the channel, d = x - mean and g
-// what is left of dy after ReLU:
+// backwardChannel computes the gradient, with M the number of entries of the
+// channel, d = x - mean and g what is left of dy after ReLU:
 //
 //	dbeta = sum g;  dgamma = invstd * sum g d
 //	dx = gamma invstd (g - d invstd^2/M sum g d - 1/M sum g)
-type batchNormBackward batchNorm
-
-func (p *batchNormBackward) part(c int) {
-	t := (*batchNorm)(p)
+func (t *batchNorm) backwardChannel(c int) {
 	var mean float32
 	var inv float64
 	if t.frozen {
