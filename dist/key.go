@@ -12,8 +12,9 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
+
+	"github.com/coda-ml/coda/internal/atomicfile"
 )
 
 // Key is the secret that the nodes of one cluster share. The zero Key stands
@@ -110,36 +111,19 @@ func LoadKey(path string) (Key, error) {
 // WriteKeyFile writes the key to a new file with mode 0600, whole or not at
 // all. A file that exists is never replaced (errors.Is fs.ErrExist): a lost
 // key is a lost cluster.
-func (k Key) WriteKeyFile(path string) (err error) {
+func (k Key) WriteKeyFile(path string) error {
 	text, err := k.MarshalText()
 	if err != nil {
 		return err
 	}
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, ".key-*") // mode 0600
-	if err != nil {
-		return fmt.Errorf("write cluster key %s: %w", path, err)
-	}
-	defer func() {
-		err = errors.Join(err, os.Remove(f.Name()))
-	}()
-	_, err = f.Write(append(text, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("write cluster key %s: %w", path, err)
-	}
-	// A link, unlike a rename, fails if the name is taken.
-	if err := os.Link(f.Name(), path); err != nil {
-		return fmt.Errorf("write cluster key %s: %w", path, err)
-	}
-	return syncDir(dir)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
+	err = atomicfile.Create(path, 0o600, func(w io.Writer) error {
+		_, err := w.Write(append(text, '\n'))
 		return err
+	})
+	if err != nil {
+		return fmt.Errorf("cluster key: %w", err)
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return nil
 }
 
 // IsZero reports whether k stands for "no key".

@@ -30,27 +30,42 @@ import (
 // up to the renaming fails, path is left alone and nothing remains beside it.
 // The folder must exist.
 func Write(path string, write func(w io.Writer) error) error {
-	if err := replace(path, write); err != nil {
+	mode, err := modeOf(path)
+	if err == nil {
+		err = put(path, mode, write, os.Rename)
+	}
+	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
 }
 
-func replace(path string, write func(w io.Writer) error) error {
-	mode, err := modeOf(path)
-	if err != nil {
-		return err
+// Create is Write for a file of the given mode that must not be there yet: one
+// that is stays as it is, and the error is of kind fs.ErrExist.
+func Create(path string, mode fs.FileMode, write func(w io.Writer) error) error {
+	// A link, unlike a rename, fails if the name is taken.
+	place := func(temp, path string) error { return errors.Join(os.Link(temp, path), os.Remove(temp)) }
+	if err := put(path, mode, write, place); err != nil {
+		return fmt.Errorf("create %s: %w", path, err)
 	}
+	return nil
+}
+
+// put writes a temporary file and lets place give it its name.
+func put(path string, mode fs.FileMode, write func(w io.Writer) error, place func(temp, path string) error) error {
 	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*.part")
+	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*.part") // mode 0600
 	if err != nil {
 		return err
 	}
-	if err := fill(f, mode, write); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
+	if err = fill(f, mode, write); err == nil {
+		err = place(f.Name(), path)
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
+	if err != nil {
+		if again := os.Remove(f.Name()); !errors.Is(again, fs.ErrNotExist) {
+			err = errors.Join(err, again)
+		}
+		return err
 	}
 	return syncFolder(dir)
 }

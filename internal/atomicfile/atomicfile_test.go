@@ -56,6 +56,24 @@ func TestModeIsKept(t *testing.T) {
 	}
 }
 
+func TestCreate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	failed := errors.New("out of ideas")
+	if err := atomicfile.Create(path, 0o600, func(io.Writer) error { return failed }); !errors.Is(err, failed) || !strings.Contains(err.Error(), path) {
+		t.Errorf("error %v, want %v with the path", err, failed)
+	}
+	for _, want := range []error{nil, os.ErrExist} {
+		if err := atomicfile.Create(path, 0o600, write("first")); !errors.Is(err, want) {
+			t.Errorf("error %v, want %v", err, want)
+		}
+		wantFolder(t, path, "first")
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, want 0600; error %v", info.Mode(), err)
+	}
+}
+
 // TestFailureLeavesTheOldFile: also when much has been written already.
 func TestFailureLeavesTheOldFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
