@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -352,19 +354,28 @@ func TestFolderArchiveErrors(t *testing.T) {
 	}
 }
 
-// TestEntriesAreBounded: an entry that says it is huge takes no memory.
+// TestEntriesAreBounded: an entry that says it is huge is refused, and one that
+// does not keep its promise takes no memory for it.
 func TestEntriesAreBounded(t *testing.T) {
-	var size int64
-	file := imageFile{name: "a/b.png", path: "x.tar", data: []byte{}}
-	for _, size = range []int64{maxImageFile + 1, 1 << 50} {
-		if err := file.tooLarge(size); !errors.Is(err, ErrFormat) {
-			t.Error(err)
+	list := func(size int64) error {
+		var b bytes.Buffer
+		if err := tar.NewWriter(&b).WriteHeader(&tar.Header{Name: "a/b.png", Typeflag: tar.TypeReg, Size: size}); err != nil {
+			t.Fatal(err)
+		}
+		return (&imageList{root: "x.tar"}).addArchive(t.Context(), &b)
+	}
+	for _, size := range []int64{maxImageFile + 1, 1 << 50} {
+		want := fmt.Sprintf("x.tar: a/b.png: too large: found %d bytes, expected an image file of at most 67108864 bytes", size)
+		if err := list(size); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	// Of a promise that is not kept, only what came is in memory.
-	data, err := readSized(strings.NewReader("short"), maxImageFile)
-	if err == nil || cap(data) > 1<<20 {
-		t.Errorf("%d bytes taken, error %v", cap(data), err)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err := list(maxImageFile)
+	runtime.ReadMemStats(&after)
+	if taken := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, ErrTruncated) || taken > maxImageFile/16 {
+		t.Errorf("got %v after taking %d bytes", err, taken)
 	}
 }
 

@@ -242,7 +242,7 @@ func TestNewLoaderErrors(t *testing.T) {
 // TestSteadyStateAllocatesNothing: an epoch of a thousand steps allocates what
 // one of ten does.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
-	l := loader(t, numbered(t, 2000), LoaderConfig{Batch: 2, Shuffle: true, Prefetch: 3, Workers: 2})
+	l := loader(t, numbered(t, 2000), LoaderConfig{Batch: 2, Shuffle: true, Prefetch: 3, Workers: 2, Augment: Augment{Flip: true}})
 	allocs := func(first int) float64 {
 		return testing.AllocsPerRun(5, func() {
 			for _, err := range l.Epoch(t.Context(), 0, first) {
@@ -285,19 +285,25 @@ func TestPrefetchWorksAhead(t *testing.T) {
 }
 
 func BenchmarkEpoch(b *testing.B) {
-	train, _ := synthetic(b, Synthetic{Train: 12800})
-	for _, workers := range []int{1, 2} {
-		b.Run(fmt.Sprintf("batch=128/workers=%d", workers), func(b *testing.B) {
-			l := loader(b, train, LoaderConfig{Batch: 128, Shuffle: true, Workers: workers})
-			b.SetBytes(int64(4 * train.N * train.ImageSize()))
-			b.ReportAllocs()
-			for epoch := 0; b.Loop(); epoch++ {
-				for _, err := range l.Epoch(b.Context(), epoch, 0) {
-					if err != nil {
-						b.Fatal(err)
+	for _, c := range []struct {
+		shape   []int
+		augment Augment
+	}{{[]int{1, 28, 28}, Augment{}}, {[]int{3, 32, 32}, Augment{}}, {[]int{3, 32, 32}, Augment{Pad: 4, Flip: true}}} {
+		train, _ := synthetic(b, Synthetic{Train: 12800, Shape: c.shape})
+		for _, workers := range []int{1, 2} {
+			b.Run(fmt.Sprintf("128x%s/augment=%v/workers=%d", times(c.shape), c.augment != Augment{}, workers), func(b *testing.B) {
+				l := loader(b, train, LoaderConfig{Batch: 128, Shuffle: true, Workers: workers, Augment: c.augment})
+				b.SetBytes(int64(4 * train.N * train.ImageSize()))
+				b.ReportAllocs()
+				for epoch := 0; b.Loop(); epoch++ {
+					for _, err := range l.Epoch(b.Context(), epoch, 0) {
+						if err != nil {
+							b.Fatal(err)
+						}
 					}
 				}
-			}
-		})
+				b.ReportMetric(float64(b.N*train.N)/b.Elapsed().Seconds(), "images/s")
+			})
+		}
 	}
 }

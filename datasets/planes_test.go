@@ -3,6 +3,7 @@ package datasets
 import (
 	"image"
 	"image/color"
+	"image/draw"
 	"math"
 	"slices"
 	"testing"
@@ -103,7 +104,9 @@ func BenchmarkDecodeImage(b *testing.B) {
 	for i := range img.Y {
 		img.Y[i] = byte(i * i / 7)
 	}
-	for name, data := range map[string][]byte{"jpeg": jpegOf(b, img), "png": encoded(b, img)} {
+	opaque := image.NewRGBA(img.Bounds())
+	draw.Draw(opaque, opaque.Bounds(), img, image.Point{}, draw.Src)
+	for name, data := range map[string][]byte{"jpeg": jpegOf(b, img), "png": encoded(b, opaque)} {
 		b.Run(name+"/32x32", func(b *testing.B) {
 			f := imageFile{name: "a", path: "b", data: data}
 			dst := make([]byte, 3*32*32)
