@@ -34,9 +34,6 @@ func NewLinear(rng *rand.Rand, in, out int, opts ...Option) *Linear {
 // be called before a Network is made of the model.
 func (l *Linear) Place(p Placement) { l.placement = p }
 
-// Placement returns where the layer's product is computed; nil for here.
-func (l *Linear) Placement() Placement { return l.placement }
-
 // Forward adds the layer to the graph.
 func (l *Linear) Forward(g *Graph, x *gorgonia.Node) (*gorgonia.Node, error) {
 	return l.forward(g, x, false)

@@ -90,8 +90,8 @@ func TestRunRefuses(t *testing.T) {
 			t.Errorf("error %v, want it to say %q", err, what)
 		}
 	}
-	if _, err := net.Predict(ctx, x); err != nil {
-		t.Errorf("after all the errors: %v", err)
+	if logits, err := net.Predict(ctx, x); err != nil || len(logits) != 2*net.Classes() || net.Classes() != 3 {
+		t.Errorf("after all the errors: logits %v of %d classes, error %v", logits, net.Classes(), err)
 	}
 	if err := net.Close(); err != nil {
 		t.Fatal(err)

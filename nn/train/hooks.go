@@ -10,7 +10,6 @@ type StepInfo struct {
 	Step   int     // from 1
 	Epoch  int     // from 0
 	Loss   float64 // mean over the step's images
-	LR     float64
 	Images int
 	Time   time.Duration
 }
@@ -34,31 +33,22 @@ type Hooks struct {
 }
 
 func (t *Trainer) beforeStep(ctx context.Context, step int) error {
-	for _, h := range t.config.Hooks {
-		if h.BeforeStep != nil {
-			if err := h.BeforeStep(ctx, step); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return call(ctx, t.config.Hooks, func(h Hooks) func(context.Context, int) error { return h.BeforeStep }, step)
 }
 
 func (t *Trainer) onStep(ctx context.Context, s StepInfo) error {
-	for _, h := range t.config.Hooks {
-		if h.OnStep != nil {
-			if err := h.OnStep(ctx, s); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return call(ctx, t.config.Hooks, func(h Hooks) func(context.Context, StepInfo) error { return h.OnStep }, s)
 }
 
 func (t *Trainer) onEpoch(ctx context.Context, e EpochInfo) error {
-	for _, h := range t.config.Hooks {
-		if h.OnEpoch != nil {
-			if err := h.OnEpoch(ctx, e); err != nil {
+	return call(ctx, t.config.Hooks, func(h Hooks) func(context.Context, EpochInfo) error { return h.OnEpoch }, e)
+}
+
+// call calls one of the functions of each hook, until the first error.
+func call[T any](ctx context.Context, hooks []Hooks, which func(Hooks) func(context.Context, T) error, info T) error {
+	for _, h := range hooks {
+		if f := which(h); f != nil {
+			if err := f(ctx, info); err != nil {
 				return err
 			}
 		}
