@@ -29,6 +29,7 @@ func (c *Coordinator) Attach(ctx context.Context, roster Roster, dial func(ctx c
 	changes, stop := roster.Subscribe()
 	defer stop()
 	tended := map[string]context.CancelFunc{} // by member ID
+	var links sync.Map                        // by member ID: the channel that tells the end of its link
 	for {
 		present := map[string]bool{}
 		for _, m := range roster.Members() {
@@ -39,7 +40,7 @@ func (c *Coordinator) Attach(ctx context.Context, roster Roster, dial func(ctx c
 			if tended[m.ID] == nil {
 				memberCtx, end := context.WithCancel(ctx)
 				tended[m.ID] = end
-				wg.Go(func() { c.tend(memberCtx, m, dial) })
+				wg.Go(func() { c.tend(memberCtx, m, dial, &links) })
 			}
 		}
 		for id, end := range tended {
@@ -48,6 +49,14 @@ func (c *Coordinator) Attach(ctx context.Context, roster Roster, dial func(ctx c
 				delete(tended, id)
 			}
 		}
+		links.Range(func(id, gone any) bool {
+			select {
+			case <-gone.(<-chan struct{}):
+				links.Delete(id)
+			default:
+			}
+			return true
+		})
 		select {
 		case _, open := <-changes:
 			if !open {
@@ -61,29 +70,34 @@ func (c *Coordinator) Attach(ctx context.Context, roster Roster, dial func(ctx c
 	}
 }
 
-// tend keeps a worker connected until the context ends.
-func (c *Coordinator) tend(ctx context.Context, m Member, dial func(ctx context.Context, addr string) (*Conn, error)) {
+// tend keeps a worker connected until the context ends. Gossip is a hint: when
+// the context ends the connection stays in links, where it is found when the
+// member is on the roster again.
+func (c *Coordinator) tend(ctx context.Context, m Member, dial func(ctx context.Context, addr string) (*Conn, error), links *sync.Map) {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval = 100 * time.Millisecond
 	pause.MaxInterval = 5 * time.Second
 	for {
-		conn, err := dial(ctx, m.Addr)
-		var gone <-chan struct{}
-		if err == nil {
-			gone, err = c.AddWorker(ctx, conn)
+		link, connected := links.Load(m.ID)
+		if !connected {
+			gone, err := c.invite(ctx, m.Addr, dial)
+			switch {
+			case err == nil:
+				link, connected = gone, true
+				links.Store(m.ID, gone)
+			case errors.Is(err, ErrClosed):
+				return
+			case ctx.Err() == nil:
+				c.cfg.Log.Warn("worker not connected", "worker", m.Name, "err", err)
+			}
 		}
-		if errors.Is(err, ErrClosed) {
-			return
-		}
-		if err != nil && ctx.Err() == nil {
-			c.cfg.Log.Warn("worker not connected", "worker", m.Name, "err", err)
-		}
-		if err == nil {
+		if connected {
 			begin := time.Now()
 			select {
-			case <-gone:
+			case <-link.(<-chan struct{}):
+				links.Delete(m.ID)
 			case <-ctx.Done():
-				return // gossip is a hint: the connection stays
+				return
 			}
 			if time.Since(begin) > pause.MaxInterval {
 				pause.Reset()
@@ -97,4 +111,13 @@ func (c *Coordinator) tend(ctx context.Context, m Member, dial func(ctx context.
 			return
 		}
 	}
+}
+
+// invite dials a worker and takes it in.
+func (c *Coordinator) invite(ctx context.Context, addr string, dial func(ctx context.Context, addr string) (*Conn, error)) (gone <-chan struct{}, err error) {
+	conn, err := dial(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	return c.AddWorker(ctx, conn)
 }

@@ -227,12 +227,17 @@ func (cl *cluster) kill(name string) {
 // cut breaks a worker's connections; the worker lives.
 func (cl *cluster) cut(name string) {
 	tw := cl.workers[name]
-	tw.node.mu.Lock()
-	for _, c := range tw.node.cables {
+	tw.node.sever()
+	<-tw.gone
+}
+
+// sever breaks the connections that the node has.
+func (n *node) sever() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range n.cables {
 		c.Close()
 	}
-	tw.node.mu.Unlock()
-	<-tw.gone
 }
 
 func (cl *cluster) freeze(name string) { cl.workers[name].node.each((*gate).freeze) }

@@ -71,27 +71,7 @@ func TestRoundEndsWheneverItCan(t *testing.T) {
 		if got := c.feasible(func(s int) bool { return alive[s] }); got != possible {
 			t.Fatalf("feasible is %v, want %v", got, possible)
 		}
-		for progress := true; progress; { // the living work on until nobody can
-			progress = false
-			for slot := range n {
-				if !alive[slot] {
-					continue
-				}
-				chunk, after, ok := c.next(slot, false, now)
-				if ok {
-					c.start(slot, chunk, now)
-					at[slot] = append(at[slot], chunk)
-				}
-				if after > 0 { // it has only to be patient
-					progress = true
-					now = now.Add(after)
-				}
-				if len(at[slot]) > 0 {
-					progress = true
-					finishOne(t, c, slot, at, done, finished)
-				}
-			}
-		}
+		workOn(t, c, alive, at, done, finished, now)
 		if (c.left == 0) != possible {
 			t.Fatalf("%d chunks are left although a sufficient set lives: %v", c.left, possible)
 		}
@@ -101,6 +81,31 @@ func TestRoundEndsWheneverItCan(t *testing.T) {
 			}
 		}
 	})
+}
+
+// workOn lets the living slots work until none of them has anything to do.
+func workOn(t *rapid.T, c *cover, alive []bool, at [][]int, done map[[2]int]bool, finished []int, now time.Time) {
+	for progress := true; progress; {
+		progress = false
+		for slot := range alive {
+			if !alive[slot] {
+				continue
+			}
+			chunk, after, ok := c.next(slot, false, now)
+			if ok {
+				c.start(slot, chunk, now)
+				at[slot] = append(at[slot], chunk)
+			}
+			if after > 0 { // it has only to be patient
+				progress = true
+				now = now.Add(after)
+			}
+			if len(at[slot]) > 0 {
+				progress = true
+				finishOne(t, c, slot, at, done, finished)
+			}
+		}
+	}
 }
 
 func finishOne(t *rapid.T, c *cover, slot int, at [][]int, done map[[2]int]bool, finished []int) {
