@@ -86,7 +86,12 @@ func adopt(f *os.File, old string) (*os.File, error) {
 	if err := f.Close(); err != nil {
 		return nil, err
 	}
-	if err := os.Rename(old, name); err != nil && !isMissing(err) {
+	err := os.Rename(old, name)
+	if err == nil || isMissing(err) {
+		// Old as it is, it looks abandoned.
+		err = os.Chtimes(name, time.Time{}, time.Now())
+	}
+	if err != nil {
 		return nil, oneLine(err, os.Remove(name))
 	}
 	return os.OpenFile(name, os.O_RDWR, 0)

@@ -172,6 +172,9 @@ func TestPartsHaveOneOwner(t *testing.T) {
 		asked := "none"
 		m := newMirror(t, func(w http.ResponseWriter, r *http.Request, name string) {
 			asked = r.Header.Get("Range")
+			if again := leftover(filepath.Join(dir, "sample.gz")); again != "" {
+				t.Errorf("a part %v old: a third one could take %s over as well", c.age, again)
+			}
 			ranges(data)(w, r, name)
 		})
 		if err := get(t, dir, file, m.URL); err != nil {
