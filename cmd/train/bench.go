@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -42,7 +43,7 @@ func (b *benchCmd) Run(ctx context.Context, t terminal) error {
 	var problems []error
 	for _, name := range b.Names {
 		if benchmarks[name] == nil {
-			problems = append(problems, fmt.Errorf("unknown benchmark %q; known: convnet, gemm, layer", name))
+			problems = append(problems, fmt.Errorf("unknown benchmark %q; known: %s", name, strings.Join(slices.Sorted(maps.Keys(benchmarks)), ", ")))
 		}
 	}
 	if b.Threads < 0 || !(b.Seconds > 0) || b.Seconds > 3600 || b.Pace < 0 {

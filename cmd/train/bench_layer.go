@@ -55,7 +55,7 @@ func benchLayer(ctx context.Context, b *benchCmd, out rows) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.cluster.close(), os.RemoveAll(logs)) }()
-	l.cluster, err = joinCluster(ctx, clusterOptions{bind: "127.0.0.1:0", workers: b.Workers, pace: b.Pace, seed: 1})
+	l.cluster, err = joinCluster(ctx, clusterOptions{bind: "127.0.0.1:0", patience: joinTime, workers: b.Workers, pace: b.Pace, seed: 1})
 	if err != nil {
 		return err
 	}

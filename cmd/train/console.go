@@ -5,35 +5,38 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
+
+	"github.com/coda-ml/coda/dist"
 )
 
 // console prints the events for people: a progress bar on a terminal, plain
 // lines elsewhere.
 type console struct {
-	w     io.Writer
-	bar   *progressbar.ProgressBar // nil when w is not a terminal
-	total int                      // steps of the run
+	w       io.Writer
+	bar     *progressbar.ProgressBar // nil where there is no terminal
+	total   int                      // steps of the run
+	present map[string]bool          // workers that the start has listed
 }
 
-// plainEvery is how many steps pass between two lines where there is no bar.
-const plainEvery = 100
+// minBarWidth is the width of a terminal from which the bar fits on one line,
+// and an echoed ^C behind it.
+const minBarWidth = 80
 
-// newConsole returns a console for a run of total steps.
-func newConsole(w io.Writer, terminal bool, total int) *console {
-	c := &console{w: w, total: total}
-	if terminal {
+// newConsole returns a console for a run of total steps on a terminal of some
+// columns; 0 is for what is no terminal.
+func newConsole(w io.Writer, columns, total int) *console {
+	c := &console{w: w, total: total, present: map[string]bool{}}
+	if columns >= minBarWidth {
 		c.bar = progressbar.NewOptions(total,
 			progressbar.OptionSetWriter(w),
-			progressbar.OptionSetWidth(24),
-			progressbar.OptionShowCount(),
-			progressbar.OptionShowIts(),
-			progressbar.OptionSetItsString("step"),
+			progressbar.OptionSetWidth(14),
 			progressbar.OptionSetPredictTime(true),
 			progressbar.OptionClearOnFinish(),
-			progressbar.OptionThrottle(100_000_000),
+			progressbar.OptionThrottle(100*time.Millisecond),
 		)
 	}
 	return c
@@ -49,56 +52,84 @@ func (c *console) emit(event any) error {
 		return c.line("epoch %d: loss %.4f, test loss %.4f, test accuracy %.2f %%, %.0f images/s",
 			e.Epoch, e.Loss, e.TestLoss, 100*e.TestAccuracy, e.ImagesPerS)
 	case workerEvent:
-		if e.Reason != "" {
-			return c.line("step %d: %s %s (%s)", e.Step, e.Worker, e.State, e.Reason)
-		}
-		return c.line("step %d: %s %s", e.Step, e.Worker, e.State)
+		return c.worker(e)
 	case checkpointEvent:
 		return c.line("step %d: checkpoint %s (%s)", e.Step, e.Path, e.Why)
 	case doneEvent:
 		return c.done(e)
+	case errorEvent: // standard error tells it
+		return c.clear()
 	}
 	return nil
 }
 
 func (c *console) start(e startEvent) error {
-	if err := c.line("%s on %s: %d epochs, batch %d, %s, lr %g, seed %d",
-		e.Config.Model, e.Config.Dataset, e.Config.Epochs, e.Config.Batch, e.Config.Optimizer, e.Config.LR, e.Config.Seed); err != nil {
-		return err
-	}
+	f := e.Config
+	text := &strings.Builder{}
+	fmt.Fprintf(text, "%s on %s: %d steps of %d images, %s, lr %g, seed %d\n",
+		f.Model, f.Dataset, e.Steps, f.Batch*f.Accumulate, f.Optimizer, f.LR, f.Seed)
 	for _, l := range e.Layers {
 		where := l.Placement
 		if l.Code != "" {
 			where = fmt.Sprintf("%s, %s code", l.Placement, l.Code)
 		}
-		if err := c.line("  %-8s %s: %s", l.Layer, where, l.Reason); err != nil {
-			return err
+		fmt.Fprintf(text, "  %-8s %s: %s\n", l.Layer, where, l.Reason)
+	}
+	var names []string
+	for _, name := range e.Workers {
+		c.present[name] = true
+		if name == "" {
+			name = "(none yet)"
 		}
+		names = append(names, name)
 	}
-	if len(e.Workers) > 0 {
-		return c.line("  workers: %s", strings.Join(e.Workers, ", "))
+	if len(names) > 0 {
+		fmt.Fprintf(text, "  workers  %s\n", strings.Join(names, ", "))
 	}
-	return nil
+	for _, b := range e.Broken {
+		fmt.Fprintf(text, "  passed over a broken checkpoint: %s\n", b)
+	}
+	if e.Resumed != "" {
+		fmt.Fprintf(text, "  resumed  %s\n", e.Resumed)
+	}
+	fmt.Fprintf(text, "  files    %s\n", f.Out)
+	_, err := io.WriteString(c.w, text.String())
+	return err
+}
+
+func (c *console) worker(e workerEvent) error {
+	if e.State == dist.StateJoined && c.present[e.Worker] {
+		delete(c.present, e.Worker) // who comes back is news
+		return nil
+	}
+	if e.Reason != "" {
+		return c.line("step %d: %s %s (%s)", e.Step, e.Worker, e.State, e.Reason)
+	}
+	return c.line("step %d: %s %s", e.Step, e.Worker, e.State)
 }
 
 func (c *console) step(e stepEvent) error {
 	if c.bar == nil {
-		if e.Step%plainEvery != 0 {
+		if e.Step%c.every() != 0 {
 			return nil
 		}
-		return c.line("step %d/%d: loss %.4f, %.1f ms%s", e.Step, c.total, e.Loss, e.StepMS, answered(e))
+		used := ""
+		if e.Needed > 0 {
+			used = fmt.Sprintf(", %s answered (%d needed)", strings.Trim(fmt.Sprint(e.Answered), "[]"), e.Needed)
+		}
+		return c.line("step %d/%d: loss %.4f, %.1f ms%s", e.Step, c.total, e.Loss, e.StepMS, used)
 	}
-	c.bar.Describe(fmt.Sprintf("loss %.4f%s", e.Loss, answered(e)))
+	used := ""
+	if e.Needed > 0 {
+		used = fmt.Sprintf(", %d answered", len(e.Answered))
+	}
+	c.bar.Describe(fmt.Sprintf("step %d/%d, loss %.4f%s", e.Step, c.total, e.Loss, used))
 	return c.bar.Set(e.Step)
 }
 
-// answered describes who was used: ", answered 1 2 4 6 of any 4".
-func answered(e stepEvent) string {
-	if e.Needed == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", answered %s of any %d", strings.Trim(fmt.Sprint(e.Answered), "[]"), e.Needed)
-}
+// every is how many steps pass between two lines where there is no bar: 100,
+// or fewer in a short run.
+func (c *console) every() int { return min(100, max(1, c.total/10)) }
 
 func (c *console) done(e doneEvent) error {
 	if c.bar != nil {
@@ -116,13 +147,19 @@ func (c *console) done(e doneEvent) error {
 
 // line prints a line of its own, above the bar if there is one.
 func (c *console) line(format string, args ...any) error {
-	if c.bar != nil {
-		if err := c.bar.Clear(); err != nil {
-			return err
-		}
+	if err := c.clear(); err != nil {
+		return err
 	}
 	_, err := fmt.Fprintf(c.w, format+"\n", args...)
 	return err
+}
+
+// clear takes the bar away until the next step.
+func (c *console) clear() error {
+	if c.bar == nil {
+		return nil
+	}
+	return c.bar.Clear()
 }
 
 // bytesText prints a number of bytes for people: "1.5 MB".
@@ -137,5 +174,15 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%.1f %cB", v, "kMGT"[unit])
 }
 
-// isTerminal tells whether a file is a terminal.
-func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+// terminalWidth returns the columns of a terminal, 0 for anything else.
+func terminalWidth(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return 0
+	}
+	columns, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return columns
+}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"sync"
 )
 
 // The events of a run, one JSON object a line. The names of the fields are a
@@ -14,6 +15,9 @@ type startEvent struct {
 	Config  *runFlags   `json:"config"`
 	Workers []string    `json:"workers"`
 	Layers  []layerInfo `json:"layers"`
+	Steps   int         `json:"steps"`             // of the whole run
+	Resumed string      `json:"resumed,omitempty"` // the checkpoint that the run goes on from
+	Broken  []string    `json:"broken,omitempty"`  // newer checkpoints that could not be read, and why
 }
 
 type layerInfo struct {
@@ -99,4 +103,48 @@ func (s jsonSink) emit(event any) error {
 	}
 	_, err = s.w.Write(append(line, '\n'))
 	return err
+}
+
+// runEvents gives the events of the training loop and of the cluster, which
+// come from different goroutines, to the sinks one after another. The start
+// event comes first, and what the cluster tells before waits for it; nothing
+// comes after done or error.
+type runEvents struct {
+	to sinks
+
+	mu    sync.Mutex
+	stage int // before start, under way, over
+	early []any
+}
+
+const (
+	beforeStart = iota
+	underWay
+	over
+)
+
+func (e *runEvents) emit(event any) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.stage == over {
+		return nil
+	}
+	if _, early := event.(workerEvent); early && e.stage == beforeStart {
+		e.early = append(e.early, event)
+		return nil
+	}
+	order := append(e.early, event)
+	switch event.(type) {
+	case startEvent:
+		e.stage = underWay
+		order = append([]any{event}, e.early...)
+	case doneEvent, errorEvent:
+		e.stage = over
+	}
+	e.early = nil
+	var problems []error
+	for _, one := range order {
+		problems = append(problems, e.to.emit(one))
+	}
+	return errors.Join(problems...)
 }

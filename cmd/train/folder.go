@@ -1,10 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -14,54 +14,91 @@ import (
 	"github.com/coda-ml/coda/internal/atomicfile"
 )
 
+// Names in a run folder.
+const (
+	configName      = "config.yaml"
+	metricsName     = "metrics.jsonl"
+	checkpointsName = "checkpoints"
+)
+
 // runFolder is where a run keeps its files:
 //
 //	config.yaml      the settings, complete; train run -c takes it
 //	metrics.jsonl    the events
 //	checkpoints/     one folder each
-//	logs/            of the workers started here
-type runFolder struct{ path string }
+//	logs/            of the coordinator and of the workers started here
+type runFolder struct {
+	path string
+	made []string // what was not there before, outermost first
+}
 
 // openRunFolder makes the folder of a new run, or opens that of one to resume.
+// A new run does not go where another has been.
 func openRunFolder(out, resume, model, dataset string, now time.Time) (*runFolder, error) {
 	f := &runFolder{path: out}
-	var err error
-	switch {
-	case resume != "" && out == "":
+	if out == "" && resume != "" {
 		f.path = resume
-	case out == "":
-		f.path, err = newFolder(filepath.Join("runs", fmt.Sprintf("%s-%s-%s", model, dataset, now.Format("20060102-150405"))))
 	}
-	if err != nil {
-		return nil, fmt.Errorf("run folder: %w", err)
+	if f.path == "" {
+		name := filepath.Join("runs", fmt.Sprintf("%s-%s-%s", model, dataset, now.Format("20060102-150405")))
+		f.path = name
+		for i := 2; exists(f.path); i++ {
+			f.path = fmt.Sprintf("%s-%d", name, i)
+		}
+	} else if resume == "" || !sameFolder(f.path, resume) {
+		if exists(f.join(configName)) {
+			return nil, fmt.Errorf("--out %s: there is a run in it; go on with it (--resume %s) or choose another folder", out, out)
+		}
 	}
-	for _, sub := range []string{"checkpoints", "logs"} {
-		if err := os.MkdirAll(f.join(sub), 0o755); err != nil {
-			return nil, fmt.Errorf("run folder: %w", err)
+	for _, name := range []string{"", checkpointsName, "logs"} {
+		if err := f.mkdirAll(f.join(name)); err != nil {
+			return nil, errors.Join(fmt.Errorf("run folder %s: %w", f.path, err), f.discard())
 		}
 	}
 	return f, nil
 }
 
-// newFolder makes a folder of a name that is not taken.
-func newFolder(name string) (string, error) {
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return "", err
-	}
-	path := name
-	for i := 2; ; i++ {
-		err := os.Mkdir(path, 0o755)
-		if err == nil || !errors.Is(err, fs.ErrExist) {
-			return path, err
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+func sameFolder(a, b string) bool {
+	infoA, errA := os.Stat(a)
+	infoB, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
+}
+
+// mkdirAll makes a folder and those above it, and notes which were not there.
+func (f *runFolder) mkdirAll(path string) error {
+	if info, err := os.Stat(path); err == nil {
+		if !info.IsDir() {
+			return fmt.Errorf("%s is not a folder", path)
 		}
-		path = fmt.Sprintf("%s-%d", name, i)
+		return nil
 	}
+	if parent := filepath.Dir(path); parent != path {
+		if err := f.mkdirAll(parent); err != nil {
+			return err
+		}
+	}
+	err := os.Mkdir(path, 0o755)
+	if err == nil {
+		f.made = append(f.made, path)
+	}
+	return err
+}
+
+// discard removes what has been made, for a run that does not begin. What was
+// there before stays.
+func (f *runFolder) discard() error {
+	if len(f.made) == 0 {
+		return nil
+	}
+	return os.RemoveAll(f.made[0])
 }
 
 func (f *runFolder) join(name string) string { return filepath.Join(f.path, name) }
-
-// configName is the file that holds the settings of a run.
-const configName = "config.yaml"
 
 // writeConfig writes the settings with every default filled in, but without the
 // names of files, which another run would write to as well.
@@ -80,4 +117,31 @@ func (f *runFolder) writeConfig(flags *runFlags, rules []placementRule) error {
 		_, err := w.Write(text)
 		return err
 	})
+}
+
+// openAppend opens a file of lines to write more of them. The half line that a
+// run which was killed, or a full disk, may have left at its end is removed.
+func openAppend(path string) (_ *os.File, err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}()
+	end, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, err
+	}
+	tail := make([]byte, min(end, 1<<20)) // far more than a line
+	if _, err := f.ReadAt(tail, end-int64(len(tail))); err != nil {
+		return nil, err
+	}
+	half := len(tail) - 1 - bytes.LastIndexByte(tail, '\n')
+	if half == 0 {
+		return f, nil
+	}
+	return f, f.Truncate(end - int64(half))
 }

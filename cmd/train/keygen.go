@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/coda-ml/coda/dist"
 )
@@ -14,7 +16,11 @@ type keygenCmd struct {
 func (k *keygenCmd) Run(t terminal) error {
 	key := dist.NewKey()
 	if k.Out != "" {
-		return key.WriteKeyFile(k.Out)
+		err := key.WriteKeyFile(k.Out)
+		if errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("%s exists already, and a key is never replaced", k.Out)
+		}
+		return err
 	}
 	text, err := key.MarshalText()
 	if err != nil {

@@ -28,17 +28,14 @@ const (
 // cli is the whole command line; one struct gives parsing, help and YAML keys.
 type cli struct {
 	Run     runCmd     `cmd:"" help:"Train a model. With no arguments: the MNIST convnet, its large layers coded over 6 worker processes on this machine, any 4 enough."`
-	Worker  workerCmd  `cmd:"" help:"Serve a cluster."`
+	Worker  workerCmd  `cmd:"" help:"Serve a cluster until interrupted."`
 	Bench   benchCmd   `cmd:"" help:"Measure: gemm, convnet, layer."`
 	Keygen  keygenCmd  `cmd:"" help:"Make a new cluster key."`
 	Version versionCmd `cmd:"" help:"Print version, commit and Go version."`
 }
 
-// terminal is what a command may print to and how it is interrupted.
-type terminal struct {
-	stdout, stderr io.Writer
-	tty            bool // stderr is a terminal
-}
+// terminal is what a command prints to.
+type terminal struct{ stdout, stderr io.Writer }
 
 // errInterrupted ends a run that the user has interrupted.
 var errInterrupted = errors.New("interrupted")
@@ -49,16 +46,17 @@ func main() { os.Exit(Main()) }
 func Main() int {
 	ctx, stop := interruptible(context.Background())
 	defer stop()
-	t := terminal{stdout: os.Stdout, stderr: os.Stderr, tty: isTerminal(os.Stderr)}
-	return execute(ctx, os.Args[1:], t)
+	return execute(ctx, os.Args[1:], terminal{stdout: os.Stdout, stderr: os.Stderr})
 }
 
 // interruptible returns a context that the first SIGINT or SIGTERM cancels
-// with errInterrupted; a second one ends the process at once.
+// with errInterrupted; a second one ends the process at once. A reader of
+// standard output that goes away ends the process by an error, in order.
 func interruptible(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Ignore(syscall.SIGPIPE)
 	done := make(chan struct{})
 	go func() {
 		select {
@@ -80,23 +78,26 @@ func interruptible(parent context.Context) (context.Context, func()) {
 	}
 }
 
+// newParser returns the parser of the command line.
+func newParser(c *cli, t terminal, options ...kong.Option) (*kong.Kong, error) {
+	return kong.New(c, append(options,
+		kong.Name("train"),
+		kong.Description("Train neural networks whose layers are coded over unreliable machines."),
+		kong.Writers(t.stdout, t.stderr),
+		kong.Configuration(yamlLoader(&c.Run.Placements)),
+		kong.Vars{
+			"models":   strings.Join(models.Names(), ", "),
+			"datasets": strings.Join(datasets.Names(), ", "),
+			"codes":    strings.Join(coded.Names(), ", "),
+		})...)
+}
+
 // execute parses the arguments, runs the command and turns its error into one
 // line on standard error and an exit status.
 func execute(ctx context.Context, args []string, t terminal) int {
 	var c cli
 	exited := -1
-	parser, err := kong.New(&c,
-		kong.Name("train"),
-		kong.Description("Train neural networks whose layers are coded over unreliable machines."),
-		kong.Writers(t.stdout, t.stderr),
-		kong.Exit(func(code int) { exited = code }),
-		kong.Configuration(yamlLoader(&c.Run.Placements)),
-		kong.UsageOnError(),
-		kong.Vars{
-			"models":   strings.Join(models.Names(), ", "),
-			"datasets": strings.Join(datasets.Names(), ", "),
-			"codes":    strings.Join(coded.Names(), ", "),
-		})
+	parser, err := newParser(&c, t, kong.Exit(func(code int) { exited = code }))
 	if err != nil {
 		return report(t, fmt.Errorf("command line: %w", err))
 	}
@@ -105,10 +106,23 @@ func execute(ctx context.Context, args []string, t terminal) int {
 		return exited
 	}
 	if err != nil {
-		return report(t, usageError{err})
+		return report(t, usageError{fmt.Errorf("%w; see %s --help", err, commandOf(err))})
 	}
 	command.BindTo(ctx, (*context.Context)(nil))
-	return report(t, command.Run(t))
+	err = command.Run(t)
+	if context.Cause(ctx) == errInterrupted && errors.Is(err, context.Canceled) {
+		err = errInterrupted // what was waiting says only that its context has ended
+	}
+	return report(t, err)
+}
+
+// commandOf names the command whose arguments are wrong.
+func commandOf(err error) string {
+	var parse *kong.ParseError
+	if errors.As(err, &parse) && parse.Context.Selected() != nil {
+		return "train " + parse.Context.Selected().Name
+	}
+	return "train"
 }
 
 // usageError is a mistake in the arguments: exit status 2.
@@ -118,18 +132,17 @@ func (e usageError) Unwrap() error { return e.error }
 
 // report prints the error, if any, on one line and returns the exit status.
 func report(t terminal, err error) int {
-	var usage usageError
-	switch {
-	case err == nil:
+	if err == nil {
 		return exitDone
-	case errors.Is(err, errInterrupted):
-		fmt.Fprintln(t.stderr, "train: interrupted")
-		return exitInterrupted
-	case errors.As(err, &usage):
-		fmt.Fprintf(t.stderr, "train: %s\n", oneLine(err))
-		return exitUsage
 	}
 	fmt.Fprintf(t.stderr, "train: %s\n", oneLine(err))
+	var usage usageError
+	switch {
+	case errors.Is(err, errInterrupted):
+		return exitInterrupted
+	case errors.As(err, &usage):
+		return exitUsage
+	}
 	return exitFailed
 }
 

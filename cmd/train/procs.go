@@ -5,22 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/coda-ml/coda/dist"
 )
 
 // localWorkers are the worker processes that a run starts on this machine.
 // Each ends when its standard input is closed, so none outlives the run, even
 // one that is killed.
 type localWorkers struct {
-	join, keyFile, logDir string
-	pace                  float64
-	seed                  uint64
-	slow                  map[int]string // by number: the worker's --slow
+	join, logDir string
+	key          dist.Key // zero: none
+	pace         float64
+	seed         uint64
+	slow         map[int]string // by number: the worker's --slow
 
 	mu    sync.Mutex
 	procs map[int]*workerProc // by number, from 1
@@ -28,37 +32,16 @@ type localWorkers struct {
 
 type workerProc struct {
 	cmd   *exec.Cmd
-	stdin io.Closer
+	stdin io.WriteCloser
 	log   *os.File
 	ended chan struct{} // closed when the process has been waited for
 }
 
 // start starts worker number w; it must not be running.
 func (l *localWorkers) start(w int) error {
-	exe, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("worker-%d: find this program: %w", w, err)
-	}
-	args := []string{"worker", "--name", workerName(w), "--join", l.join,
-		"--bind", "127.0.0.1:0", "--key", l.keyFile, "--until-stdin-closes", "--seed", strconv.FormatUint(l.seed+uint64(w), 10)}
-	if l.pace > 0 {
-		args = append(args, "--pace", strconv.FormatFloat(l.pace, 'g', -1, 64))
-	}
-	if s := l.slow[w]; s != "" {
-		args = append(args, "--slow", s)
-	}
-	p := &workerProc{cmd: exec.Command(exe, args...), ended: make(chan struct{})}
-	p.cmd.Args[0] = os.Args[0]
-	detach(p.cmd)
-	if p.log, err = os.OpenFile(filepath.Join(l.logDir, workerName(w)+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
-		return fmt.Errorf("worker-%d: log: %w", w, err)
-	}
-	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
-	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
-		return errors.Join(fmt.Errorf("worker-%d: %w", w, err), p.log.Close())
-	}
-	if err := p.cmd.Start(); err != nil {
-		return errors.Join(fmt.Errorf("worker-%d: start: %w", w, err), p.log.Close())
+	p := &workerProc{ended: make(chan struct{})}
+	if err := l.launch(w, p); err != nil {
+		return fmt.Errorf("%s: %w", workerName(w), err)
 	}
 	go func() {
 		defer close(p.ended)
@@ -66,12 +49,76 @@ func (l *localWorkers) start(w int) error {
 		_ = p.log.Close()
 	}()
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.procs == nil {
 		l.procs = map[int]*workerProc{}
 	}
 	l.procs[w] = p
+	l.mu.Unlock()
+	if err := l.tellKey(p.stdin); err != nil {
+		return fmt.Errorf("%s: key: %w", workerName(w), err)
+	}
 	return nil
+}
+
+// launch starts the process of worker w.
+func (l *localWorkers) launch(w int, p *workerProc) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	args, err := l.args(w)
+	if err != nil {
+		return err
+	}
+	p.cmd = exec.Command(exe, args...)
+	p.cmd.Args[0] = os.Args[0]
+	detach(p.cmd)
+	if p.log, err = os.OpenFile(filepath.Join(l.logDir, workerName(w)+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
+		return fmt.Errorf("log: %w", err)
+	}
+	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return errors.Join(err, p.log.Close())
+	}
+	if err := p.cmd.Start(); err != nil {
+		return errors.Join(fmt.Errorf("start: %w", err), p.log.Close())
+	}
+	return nil
+}
+
+// args are the arguments of worker w. It gossips at the same address as the
+// run, so that whoever reaches the one reaches the other.
+func (l *localWorkers) args(w int) ([]string, error) {
+	host, _, err := net.SplitHostPort(l.join)
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"worker", "--name", workerName(w), "--join", l.join, "--bind", net.JoinHostPort(host, "0"),
+		"--until-stdin-closes", "--seed", strconv.FormatUint(l.seed+uint64(w), 10)}
+	if !l.key.IsZero() {
+		args = append(args, "--key", "-")
+	}
+	if l.pace > 0 {
+		args = append(args, "--pace", strconv.FormatFloat(l.pace, 'g', -1, 64))
+	}
+	if s := l.slow[w]; s != "" {
+		args = append(args, "--slow", s)
+	}
+	return args, nil
+}
+
+// tellKey gives a worker the cluster's key, which so is in no file, argument
+// or environment.
+func (l *localWorkers) tellKey(stdin io.Writer) error {
+	if l.key.IsZero() {
+		return nil
+	}
+	text, err := l.key.MarshalText()
+	if err != nil {
+		return err
+	}
+	_, err = stdin.Write(append(text, '\n'))
+	return err
 }
 
 // proc returns the running process of worker w, or nil.
@@ -94,7 +141,7 @@ func (l *localWorkers) proc(w int) *workerProc {
 func (l *localWorkers) signal(w int, s os.Signal) error {
 	p := l.proc(w)
 	if p == nil {
-		return fmt.Errorf("worker-%d: not running", w)
+		return fmt.Errorf("%s: not running", workerName(w))
 	}
 	return p.cmd.Process.Signal(s)
 }
@@ -103,17 +150,27 @@ func (l *localWorkers) signal(w int, s os.Signal) error {
 func (l *localWorkers) kill(w int) error {
 	p := l.proc(w)
 	if p == nil {
-		return fmt.Errorf("worker-%d: not running", w)
+		return fmt.Errorf("%s: not running", workerName(w))
 	}
 	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("worker-%d: kill: %w", w, err)
+		return fmt.Errorf("%s: kill: %w", workerName(w), err)
 	}
 	<-p.ended
 	return nil
 }
 
+// thaw lets every frozen worker go on.
+func (l *localWorkers) thaw() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.procs {
+		resume(p.cmd.Process)
+	}
+}
+
 // close asks all workers to leave, waits until the context is done, and kills those that are left.
 func (l *localWorkers) close(ctx context.Context) error {
+	l.thaw()
 	l.mu.Lock()
 	procs := l.procs
 	l.procs = nil
@@ -121,13 +178,12 @@ func (l *localWorkers) close(ctx context.Context) error {
 	var problems []error
 	for _, p := range procs {
 		_ = p.stdin.Close() // the process may have ended: then there is nobody to tell
-		resume(p.cmd.Process)
 	}
 	for w, p := range procs {
 		select {
 		case <-p.ended:
 		case <-ctx.Done():
-			problems = append(problems, fmt.Errorf("worker-%d: did not leave, killed", w))
+			problems = append(problems, fmt.Errorf("%s: did not leave, killed", workerName(w)))
 			if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 				problems = append(problems, err)
 				continue
@@ -140,3 +196,6 @@ func (l *localWorkers) close(ctx context.Context) error {
 
 // leaveTime is how long workers have to leave at the end of a run.
 const leaveTime = 5 * time.Second
+
+// workerName is the name of local worker w.
+func workerName(w int) string { return "worker-" + strconv.Itoa(w) }

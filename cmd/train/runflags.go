@@ -3,9 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
+	"path"
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/coda-ml/coda/dist/plan"
 )
 
 // runFlags are the settings of a training run. The same struct gives the
@@ -13,51 +17,52 @@ import (
 type runFlags struct {
 	Config kong.ConfigFlag `short:"c" xor:"config" placeholder:"FILE" yaml:"-" json:"-" help:"YAML file with keys named like these flags; flags win."`
 
-	Model   string `default:"convnet" placeholder:"NAME" yaml:"model" json:"model" help:"Model: ${models}."`
-	Dataset string `default:"mnist" placeholder:"NAME" yaml:"dataset" json:"dataset" help:"Data set: ${datasets}."`
-	DataDir string `placeholder:"DIR" yaml:"data-dir" json:"data_dir,omitempty" help:"Folder that holds the data set's files."`
+	Model   string `default:"convnet" placeholder:"NAME" yaml:"model" json:"model" help:"Model: ${models} (default ${default})." group:"Data and model"`
+	Dataset string `default:"mnist" placeholder:"NAME" yaml:"dataset" json:"dataset" help:"Data set: ${datasets} (default ${default})." group:"Data and model"`
+	DataDir string `placeholder:"DIR" yaml:"data-dir" json:"data_dir,omitempty" help:"Folder that holds the data set's files (default: the Go module cache, or a download)." group:"Data and model"`
 
-	Epochs     int    `default:"3" placeholder:"N" yaml:"epochs" json:"epochs" help:"Passes over the training set (default ${default})."`
-	Steps      int    `placeholder:"N" yaml:"steps" json:"steps,omitempty" help:"End after this many steps, if that is sooner."`
-	Batch      int    `default:"64" placeholder:"N" yaml:"batch" json:"batch" help:"Images a step (default ${default})."`
-	Accumulate int    `default:"1" placeholder:"N" yaml:"accumulate" json:"accumulate" help:"Batches whose gradients are averaged into one step (default ${default})."`
-	Seed       uint64 `default:"1" placeholder:"N" yaml:"seed" json:"seed" help:"Seed of everything drawn at random (default ${default})."`
-	Threads    int    `placeholder:"N" yaml:"threads" json:"threads" help:"Goroutines that compute in this process (default: the processor's cores)."`
+	Epochs     int    `default:"3" placeholder:"N" yaml:"epochs" json:"epochs" help:"Passes over the training set (default ${default})." group:"Training"`
+	Steps      int    `placeholder:"N" yaml:"steps" json:"steps,omitempty" help:"End after this many steps, if that is sooner." group:"Training"`
+	Batch      int    `default:"64" placeholder:"N" yaml:"batch" json:"batch" help:"Images a step (default ${default})." group:"Training"`
+	Accumulate int    `default:"1" placeholder:"N" yaml:"accumulate" json:"accumulate" help:"Batches whose gradients are averaged into one step (default ${default})." group:"Training"`
+	Seed       uint64 `default:"1" placeholder:"N" yaml:"seed" json:"seed" help:"Seed of everything drawn at random (default ${default})." group:"Training"`
+	Threads    int    `placeholder:"N" yaml:"threads" json:"threads" help:"Goroutines that compute in this process (default: the processor's cores)." group:"Training"`
 
-	Optimizer   string  `default:"sgd" placeholder:"NAME" yaml:"optimizer" json:"optimizer" help:"Optimiser: sgd, adam (default ${default})."`
-	LR          float64 `name:"lr" placeholder:"X" yaml:"lr" json:"lr" help:"Learning rate (default 0.01 for sgd, 0.001 for adam)."`
-	Momentum    float64 `default:"0.9" placeholder:"X" yaml:"momentum" json:"momentum" help:"Momentum of sgd (default ${default})."`
-	WeightDecay float64 `placeholder:"X" yaml:"weight-decay" json:"weight_decay" help:"L2 penalty."`
-	Nesterov    bool    `yaml:"nesterov" json:"nesterov" help:"Nesterov's form of momentum."`
-	Schedule    string  `default:"cosine" placeholder:"NAME" yaml:"schedule" json:"schedule" help:"Learning rate over the steps: constant, step, cosine (default ${default})."`
+	Optimizer   string  `default:"sgd" placeholder:"NAME" yaml:"optimizer" json:"optimizer" help:"Optimiser: sgd, adam (default ${default})." group:"Optimiser"`
+	LR          float64 `name:"lr" placeholder:"X" yaml:"lr" json:"lr" help:"Learning rate (default 0.01 for sgd, 0.001 for adam)." group:"Optimiser"`
+	Momentum    float64 `default:"0.9" placeholder:"X" yaml:"momentum" json:"momentum" help:"Momentum of sgd (default ${default})." group:"Optimiser"`
+	WeightDecay float64 `placeholder:"X" yaml:"weight-decay" json:"weight_decay" help:"L2 penalty (default 0)." group:"Optimiser"`
+	Nesterov    bool    `yaml:"nesterov" json:"nesterov" help:"Nesterov's form of momentum." group:"Optimiser"`
+	Schedule    string  `default:"cosine" placeholder:"NAME" yaml:"schedule" json:"schedule" help:"Learning rate over the steps: constant, step, cosine (default ${default})." group:"Optimiser"`
 
-	Placement string        `default:"auto" placeholder:"NAME" yaml:"placement" json:"placement" help:"Where the layers' products are computed: auto (large linear layers resident on the workers), resident (every linear layer that can be), local."`
-	Code      string        `default:"trigonometric" placeholder:"NAME" yaml:"code" json:"code" help:"Code of the placed layers: ${codes} (default ${default})."`
-	K         int           `name:"k" placeholder:"N" yaml:"k" json:"k" help:"Answers that suffice (default: two thirds of the workers)."`
-	Workers   int           `default:"6" placeholder:"N" yaml:"workers" json:"workers" help:"Worker processes to start on this machine; 0: none, use --join (default ${default})."`
-	N         int           `name:"n" placeholder:"N" yaml:"n" json:"n" help:"Shards of a placed layer, one a worker (default: --workers, or with --workers 0 those that have joined)."`
-	Join      []string      `placeholder:"HOST:PORT" yaml:"join" json:"join,omitempty" help:"Members of a cluster to join, separated by commas."`
-	MinWork   int           `name:"min-workers" placeholder:"N" yaml:"min-workers" json:"min_workers" help:"Workers to wait for before the first step (default: --workers, or 1)."`
-	Key       string        `placeholder:"FILE" yaml:"key" json:"-" help:"Cluster key; without --join a key is made for the run."`
-	Bind      string        `default:"127.0.0.1:0" placeholder:"ADDR" yaml:"bind" json:"bind" help:"Address of this process in the cluster (default ${default}: a free port)."`
-	Advertise string        `placeholder:"ADDR" yaml:"advertise" json:"advertise,omitempty" help:"Address that others use to reach it, if another."`
-	Wait      time.Duration `placeholder:"DURATION" yaml:"wait" json:"wait,omitempty" help:"How long too few workers are waited for (default: exit 1 at once)."`
+	Placement string `default:"auto" placeholder:"NAME" yaml:"placement" json:"placement" help:"Where the layers' products are computed: auto (large linear layers resident on the workers), resident (every linear layer that can be), local (default ${default}). In YAML also placements, a list of {layer: GLOB, placement, code, k}: the first match wins." group:"Placement"`
+	Code      string `default:"trigonometric" placeholder:"NAME" yaml:"code" json:"code" help:"Code of the placed layers: ${codes} (default ${default})." group:"Placement"`
+	K         int    `name:"k" placeholder:"N" yaml:"k" json:"k" help:"Answers that suffice (default: two thirds of the workers)." group:"Placement"`
+	N         int    `name:"n" placeholder:"N" yaml:"n" json:"n" help:"Shards of a placed layer, one a worker (default: --workers, or with --workers 0 those that have joined)." group:"Placement"`
 
-	Pace      float64  `placeholder:"GFLOPS" yaml:"pace" json:"pace,omitempty" help:"Local workers behave like devices of that speed."`
-	Inject    []string `sep:"none" placeholder:"SPEC" yaml:"inject" json:"inject,omitempty" help:"Fault WHAT:WHO@WHEN, repeatable: kill:2@step=100, restart:2@step=150, freeze:3@step=50,for=5s, slow:1+4@x=4, slow:*@shifted-exp=1,0.5, slow:*@pareto=1,2."`
-	Survivors string   `default:"fastest" enum:"fastest,random" placeholder:"HOW" yaml:"survivors" json:"survivors" help:"Which answers are used: fastest, or random (a random sufficient set for every product, for tests)."`
-	Record    string   `placeholder:"FILE" yaml:"record" json:"-" help:"Write which answers each decoding used."`
-	Replay    string   `placeholder:"FILE" yaml:"replay" json:"-" help:"Use the answers of a recorded run: the same bits."`
+	Workers   int           `default:"6" placeholder:"N" yaml:"workers" json:"workers" help:"Worker processes to start on this machine; 0: none, use --join (default ${default})." group:"Cluster"`
+	Join      []string      `placeholder:"HOST:PORT" yaml:"join" json:"join,omitempty" help:"Members of a cluster to join, separated by commas." group:"Cluster"`
+	MinWork   int           `name:"min-workers" placeholder:"N" yaml:"min-workers" json:"min_workers" help:"Workers to wait for before the first step (default: --workers, or 1)." group:"Cluster"`
+	Key       string        `placeholder:"FILE" yaml:"key" json:"-" help:"Cluster key; without --join a key is made for the run." group:"Cluster"`
+	Bind      string        `default:"127.0.0.1:0" placeholder:"ADDR" yaml:"bind" json:"bind" help:"Address of this process in the cluster (default ${default}: a free port)." group:"Cluster"`
+	Advertise string        `placeholder:"ADDR" yaml:"advertise" json:"advertise,omitempty" help:"Address that others use to reach it, if another." group:"Cluster"`
+	Wait      time.Duration `placeholder:"DURATION" yaml:"wait" json:"wait,omitempty" help:"How long too few workers are waited for (default: 30s before the first step, and not at all later)." group:"Cluster"`
 
-	Out             string     `placeholder:"DIR" yaml:"out" json:"out" help:"Run folder: config, metrics.jsonl, checkpoints, logs (default: a new folder in runs)."`
-	CheckpointEvery int        `placeholder:"N" yaml:"checkpoint-every" json:"checkpoint_every,omitempty" help:"Write a checkpoint every N steps, besides the one at the end of each epoch."`
-	Resume          resumeFlag `xor:"config" placeholder:"DIR" yaml:"-" json:"resume,omitempty" help:"Go on from the newest whole checkpoint of this run folder, with its settings; flags win."`
-	JSON            string     `name:"json" placeholder:"PATH" yaml:"json" json:"-" help:"Write the events, one JSON object a line ('-': to standard output, and nothing else there)."`
+	Pace      float64  `placeholder:"GFLOPS" yaml:"pace" json:"pace,omitempty" help:"Local workers behave like devices of that speed." group:"Faults and tests"`
+	Inject    []string `sep:"none" placeholder:"SPEC" yaml:"inject" json:"inject,omitempty" help:"Fault WHAT:WHO@WHEN, repeatable: kill:2@step=100, restart:2@step=150, freeze:3@step=50,for=5s, slow:1+4@x=4, slow:*@shifted-exp=1,0.5, slow:*@pareto=1,2." group:"Faults and tests"`
+	Survivors string   `default:"fastest" enum:"fastest,random" placeholder:"HOW" yaml:"survivors" json:"survivors" help:"Which answers are used: fastest, or random (a random sufficient set for every product, for tests) (default ${default})." group:"Faults and tests"`
+	Record    string   `placeholder:"FILE" yaml:"record" json:"-" help:"Write which answers each decoding used." group:"Faults and tests"`
+	Replay    string   `placeholder:"FILE" yaml:"replay" json:"-" help:"Use the answers of a recorded run: the same bits." group:"Faults and tests"`
+
+	Out             string     `placeholder:"DIR" yaml:"out" json:"out" help:"Run folder: config, metrics.jsonl, checkpoints, logs (default: a new folder in runs)." group:"Files"`
+	CheckpointEvery int        `placeholder:"N" yaml:"checkpoint-every" json:"checkpoint_every,omitempty" help:"Write a checkpoint every N steps, besides the one at the end of each epoch." group:"Files"`
+	Resume          resumeFlag `xor:"config" placeholder:"DIR" yaml:"-" json:"resume,omitempty" help:"Go on from the newest whole checkpoint of this run folder, with its settings; flags win." group:"Files"`
+	JSON            string     `name:"json" placeholder:"PATH" yaml:"json" json:"-" help:"Write the events, one JSON object a line ('-': to standard output, and nothing else there)." group:"Files"`
 }
 
 // validate checks what can be known before anything is loaded or started, and
 // fills the defaults that depend on other settings. It reports every problem.
-func (f *runFlags) validate(cores int) error {
+func (f *runFlags) validate(cores int, rules []placementRule) error {
 	var problems []error
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	atLeast := func(name string, v, least int) {
@@ -79,8 +84,14 @@ func (f *runFlags) validate(cores int) error {
 	if f.Workers > maxLocalWorkers {
 		bad("--workers %d: want at most %d on one machine", f.Workers, maxLocalWorkers)
 	}
-	if f.Pace < 0 || f.Wait < 0 {
+	if !(f.Pace >= 0) || f.Wait < 0 {
 		bad("--pace %g, --wait %s: want no negative values", f.Pace, f.Wait)
+	}
+	if !(f.LR >= 0 && f.LR < math.Inf(1)) || !(f.WeightDecay >= 0 && f.WeightDecay < math.Inf(1)) {
+		bad("--lr %g, --weight-decay %g: want finite numbers from 0", f.LR, f.WeightDecay)
+	}
+	if !(f.Momentum >= 0 && f.Momentum < 1) {
+		bad("--momentum %g: want from 0 to below 1", f.Momentum)
 	}
 	if f.Record != "" && f.Replay != "" {
 		bad("--record and --replay: choose one")
@@ -88,7 +99,10 @@ func (f *runFlags) validate(cores int) error {
 	if f.Survivors == "random" && f.Replay != "" {
 		bad("--survivors random and --replay: choose one")
 	}
-	f.validateCluster(bad)
+	f.validatePlacement(rules, bad)
+	if f.wantsCluster(rules) {
+		f.validateCluster(bad)
+	}
 	_, err := parseFaults(f.Inject, f.Workers)
 	return errors.Join(append(problems, err)...)
 }
@@ -96,18 +110,32 @@ func (f *runFlags) validate(cores int) error {
 // maxLocalWorkers bounds the processes that one run starts.
 const maxLocalWorkers = 64
 
-func (f *runFlags) validateCluster(bad func(string, ...any)) {
-	switch f.Placement {
-	case "auto", "resident":
-	case "local":
-		return
-	case "batch", "shipped", "gradient":
-		bad("--placement %s: not part of this version; choose auto, resident or local", f.Placement)
-		return
-	default:
-		bad("--placement %q: choose auto, resident or local", f.Placement)
-		return
+// validatePlacement checks the names of placements, of the flags and of the rules.
+func (f *runFlags) validatePlacement(rules []placementRule, bad func(string, ...any)) {
+	check := func(where, placement string) {
+		switch placement {
+		case "auto", plan.Resident, plan.Local:
+		case "batch", "shipped", "gradient":
+			bad("%s %s: not part of this version; choose auto, resident or local", where, placement)
+		default:
+			bad("%s %q: choose auto, resident or local", where, placement)
+		}
 	}
+	check("--placement", f.Placement)
+	for i, rule := range rules {
+		where := fmt.Sprintf("placements, entry %d:", i+1)
+		check(where+" placement", rule.Placement)
+		if _, err := path.Match(rule.Layer, ""); err != nil {
+			bad("%s layer %q: %w", where, rule.Layer, err)
+		}
+		if rule.K < 0 {
+			bad("%s k %d: want at least 1", where, rule.K)
+		}
+	}
+}
+
+// validateCluster checks the size of the cluster and of the code.
+func (f *runFlags) validateCluster(bad func(string, ...any)) {
 	if f.Workers == 0 && len(f.Join) == 0 {
 		bad("--workers 0 without --join: there would be no workers; add --join HOST:PORT, or --placement local")
 	}

@@ -12,15 +12,28 @@ type versionCmd struct{}
 
 // Run prints the version, the commit if the build knows it, and the Go version.
 func (versionCmd) Run(t terminal) error {
-	commit, goVersion := "unknown", "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		goVersion = info.GoVersion
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				commit = s.Value
-			}
+	info, _ := debug.ReadBuildInfo()
+	_, err := fmt.Fprintf(t.stdout, "train %s\n", describeBuild(info))
+	return err
+}
+
+// describeBuild names the version, the commit and the Go version of a build; a
+// module that was installed by its version has no commit but that version.
+func describeBuild(info *debug.BuildInfo) string {
+	if info == nil {
+		return version
+	}
+	commit, changed := "unknown", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			commit = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			changed = " (changed since)"
 		}
 	}
-	_, err := fmt.Fprintf(t.stdout, "train %s, commit %s, %s\n", version, commit, goVersion)
-	return err
+	if v := info.Main.Version; commit == "unknown" && v != "" && v != "(devel)" {
+		return fmt.Sprintf("%s, module %s, %s", version, v, info.GoVersion)
+	}
+	return fmt.Sprintf("%s, commit %s%s, %s", version, commit, changed, info.GoVersion)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ type workerCmd struct {
 	Join      []string `placeholder:"HOST:PORT" help:"Members of the cluster to join, separated by commas; they need not be up yet."`
 	Bind      string   `default:"127.0.0.1:7946" placeholder:"ADDR" help:"Address of the gossip, TCP and UDP; data has a free port of the same host (default ${default})."`
 	Advertise string   `placeholder:"ADDR" help:"Address that others use to reach this machine, if another."`
-	Key       string   `placeholder:"FILE" help:"Cluster key; required off loopback."`
+	Key       string   `placeholder:"FILE" help:"Cluster key, required off loopback; '-': the first line of standard input."`
 	Name      string   `placeholder:"NAME" help:"Name of the worker (default: the host's name and the process's number)."`
 	Pace      float64  `placeholder:"GFLOPS" help:"Behave like a device of that speed."`
 	Slow      string   `placeholder:"HOW" help:"Take longer for every product: x=4, shifted-exp=1,0.5, pareto=1,2."`
@@ -33,11 +34,10 @@ func (w *workerCmd) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return usageError{err}
 	}
-	var key dist.Key
-	if w.Key != "" {
-		if key, err = dist.LoadKey(w.Key); err != nil {
-			return fmt.Errorf("--key: %w", err)
-		}
+	stdin := bufio.NewReaderSize(os.Stdin, maxKeyLine)
+	key, err := w.readKey(stdin)
+	if err != nil {
+		return fmt.Errorf("--key: %w", err)
 	}
 	if w.Name == "" {
 		host, err := os.Hostname()
@@ -48,10 +48,28 @@ func (w *workerCmd) Run(ctx context.Context, t terminal) error {
 	}
 	if w.Until {
 		var stop context.CancelFunc
-		ctx, stop = untilClosed(ctx, os.Stdin)
+		ctx, stop = untilClosed(ctx, stdin)
 		defer stop()
 	}
 	return w.serve(ctx, t, key, slow)
+}
+
+// maxKeyLine bounds the line of a key on standard input.
+const maxKeyLine = 1 << 10
+
+// readKey reads the cluster's key from its file or from standard input.
+func (w *workerCmd) readKey(stdin *bufio.Reader) (dist.Key, error) {
+	switch w.Key {
+	case "":
+		return dist.Key{}, nil
+	case "-":
+		line, err := stdin.ReadSlice('\n')
+		if err != nil && err != io.EOF {
+			return dist.Key{}, fmt.Errorf("standard input: %w", err)
+		}
+		return dist.ParseKey(string(line))
+	}
+	return dist.LoadKey(w.Key)
 }
 
 func (w *workerCmd) validate() (*slowdown, error) {

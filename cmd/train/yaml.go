@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/goccy/go-yaml"
@@ -49,12 +52,12 @@ func yamlLoader(rules *[]placementRule) kong.ConfigurationLoader {
 			Placements []placementRule `yaml:"placements"`
 		}
 		if err := yaml.UnmarshalWithOptions(text, &typed, yaml.Strict()); err != nil && !errors.Is(err, io.EOF) {
-			return nil, errors.New(yaml.FormatError(err, false, true))
+			return nil, describeYAML(r, text, err)
 		}
 		*rules = typed.Placements
 		values := map[string]any{}
 		if err := yaml.Unmarshal(text, &values); err != nil && !errors.Is(err, io.EOF) {
-			return nil, err
+			return nil, describeYAML(r, text, err)
 		}
 		return kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 			v, set := values[flag.Name]
@@ -67,4 +70,46 @@ func yamlLoader(rules *[]placementRule) kong.ConfigurationLoader {
 			return fmt.Sprint(v), nil
 		}), nil
 	}
+}
+
+// describeYAML says on one line where in the file an error is, and what was
+// expected there.
+func describeYAML(r io.Reader, text []byte, err error) error {
+	name := "YAML"
+	if f, ok := r.(*os.File); ok {
+		name = f.Name()
+	}
+	var at yaml.Error
+	if !errors.As(err, &at) || at.GetToken() == nil || at.GetToken().Position == nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	message := at.GetMessage()
+	var mismatch *yaml.TypeError
+	if errors.As(err, &mismatch) {
+		message = "want " + kindOfValue(mismatch.DstType)
+	}
+	p := at.GetToken().Position
+	line := ""
+	if lines := strings.Split(string(text), "\n"); p.Line >= 1 && p.Line <= len(lines) {
+		line = strings.TrimSpace(lines[p.Line-1])
+	}
+	return fmt.Errorf("%s:%d:%d: %.60q: %s", name, p.Line, p.Column, line, message)
+}
+
+// kindOfValue says in words what a key takes.
+func kindOfValue(t reflect.Type) string {
+	if t == reflect.TypeFor[time.Duration]() {
+		return "a duration such as 30s"
+	}
+	switch t.Kind() {
+	case reflect.Int, reflect.Uint64:
+		return "a whole number"
+	case reflect.Float64:
+		return "a number"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice:
+		return "a list"
+	}
+	return "a text"
 }

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/coda-ml/coda/coded"
+	"github.com/coda-ml/coda/dist/plan"
+	"github.com/coda-ml/coda/nn"
+)
+
+// place decides where each layer computes.
+func (r *run) place() error {
+	linear := map[string]*nn.Linear{}
+	var described []plan.Layer
+	layers, err := nn.Modules(r.model)
+	if err != nil {
+		return err
+	}
+	for _, l := range layers {
+		d := plan.Layer{Name: l.Name}
+		switch m := l.Module.(type) {
+		case *nn.Linear:
+			shape := m.Weight.Value.Shape
+			d.Kind, d.Out, d.In, d.Weights = plan.Linear, shape[0], shape[1], m.Weight.Size()
+			linear[l.Name] = m
+		case *nn.Conv2d:
+			shape := m.Weight.Value.Shape
+			d.Kind, d.Out, d.In, d.Weights = plan.Conv2d, shape[0], shape[1], m.Weight.Size()
+		default:
+			continue
+		}
+		described = append(described, d)
+	}
+	if err := matchRules(r.rules, described); err != nil {
+		return usageError{err}
+	}
+	return r.applyRules(described, linear)
+}
+
+// matchRules finds rules that concern no layer of the model.
+func matchRules(rules []placementRule, layers []plan.Layer) error {
+	var problems []error
+	for i, rule := range rules {
+		var names []string
+		for _, l := range layers {
+			if rule.matches(l.Name) {
+				names = nil
+				break
+			}
+			names = append(names, l.Name)
+		}
+		if names != nil {
+			problems = append(problems, fmt.Errorf("placements, entry %d: no layer is called %q; the model has %s",
+				i+1, rule.Layer, strings.Join(names, ", ")))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// applyRules places the layers.
+func (r *run) applyRules(layers []plan.Layer, linear map[string]*nn.Linear) error {
+	for _, l := range layers {
+		rule := r.ruleFor(l.Name)
+		choice, err := choose(l, rule, plan.Cluster{Workers: r.N, K: rule.K})
+		if err != nil {
+			return usageError{err}
+		}
+		info := layerInfo{Layer: l.Name, Placement: choice.Placement, Reason: choice.Reason}
+		if choice.Placement == plan.Resident {
+			spec := coded.Spec{Name: rule.Code, N: r.N, K: rule.K}
+			if _, err := coded.New(spec); err != nil {
+				return usageError{fmt.Errorf("layer %s: %w", l.Name, err)}
+			}
+			info.Code, info.N, info.K = spec.Name, spec.N, spec.K
+			resident := &nn.Resident{Code: spec, Chunks: chunksPerRound}
+			linear[l.Name].Place(resident)
+			r.residents = append(r.residents, resident)
+			r.needed = max(r.needed, spec.K)
+		}
+		r.layers = append(r.layers, info)
+	}
+	return nil
+}
+
+// chunksPerRound is the number of pieces into which every worker's product is
+// cut: enough that the finished work of a slow worker counts, few enough that
+// a piece is worth a message.
+const chunksPerRound = 4
+
+// matches tells whether the rule's glob matches a layer's name.
+func (p placementRule) matches(layer string) bool {
+	ok, _ := path.Match(p.Layer, layer) // validate has refused bad patterns
+	return ok
+}
+
+// ruleFor returns the first rule that matches the layer, or what the flags say
+// for all layers.
+func (r *run) ruleFor(layer string) placementRule {
+	rule := placementRule{Layer: "*", Placement: r.Placement}
+	if i := slices.IndexFunc(r.rules, func(p placementRule) bool { return p.matches(layer) }); i >= 0 {
+		rule = r.rules[i]
+	}
+	if rule.Code == "" {
+		rule.Code = r.Code
+	}
+	if rule.K == 0 {
+		rule.K = r.K
+		if rule.Code == "uncoded" {
+			rule.K = r.N
+		}
+	}
+	return rule
+}
+
+// choose applies a rule to a layer. A layer that a rule of its own wants
+// resident and that cannot be is an error; for --placement resident it stays local.
+func choose(l plan.Layer, rule placementRule, c plan.Cluster) (plan.Choice, error) {
+	one := []plan.Layer{l}
+	switch rule.Placement {
+	case "local":
+		return plan.Choice{Layer: l.Name, Placement: plan.Local, Reason: "as asked"}, nil
+	case "auto":
+		return plan.Choose(one, c)[0], nil
+	case "resident":
+		if why := plan.CannotPlace(l, c); why != "" && rule.Layer == l.Name {
+			return plan.Choice{}, fmt.Errorf("layer %s: %s", l.Name, why)
+		}
+		return plan.All(one, c)[0], nil
+	}
+	return plan.Choice{}, fmt.Errorf("layer %s: placement %q", l.Name, rule.Placement) // validate knows no other
+}
+
+// checkOptimizer finds out before anything is started whether the optimiser
+// can train the placed layers.
+func (r *run) checkOptimizer() error {
+	var problems []error
+	for _, l := range r.layers {
+		if l.Placement == plan.Resident {
+			_, err := r.optimizer.Linear(l.Layer)
+			problems = append(problems, err)
+		}
+	}
+	if err := errors.Join(problems...); err != nil {
+		return usageError{err}
+	}
+	return nil
+}
