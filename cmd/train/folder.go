@@ -55,6 +55,11 @@ func openRunFolder(out, resume, model, dataset string, now time.Time) (*runFolde
 			return nil, errors.Join(fmt.Errorf("run folder %s: %w", f.path, err), f.discard())
 		}
 	}
+	for _, name := range []string{configName, metricsName} {
+		if !exists(f.join(name)) {
+			f.made = append(f.made, f.join(name)) // soon
+		}
+	}
 	return f, nil
 }
 
@@ -92,10 +97,11 @@ func (f *runFolder) mkdirAll(path string) error {
 // discard removes what has been made, for a run that does not begin. What was
 // there before stays.
 func (f *runFolder) discard() error {
-	if len(f.made) == 0 {
-		return nil
+	var problems []error
+	for _, path := range f.made {
+		problems = append(problems, os.RemoveAll(path))
 	}
-	return os.RemoveAll(f.made[0])
+	return errors.Join(problems...)
 }
 
 func (f *runFolder) join(name string) string { return filepath.Join(f.path, name) }

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// What follows from other settings.
+func TestValidateFillsDefaults(t *testing.T) {
+	for _, test := range []struct {
+		args          string
+		n, k, minWork int
+	}{
+		{"", 6, 4, 6},
+		{"--workers=1", 1, 1, 1},
+		{"--workers=8 --k=7", 8, 7, 8},
+		{"--code=uncoded", 6, 6, 6},
+		{"--n=3", 3, 2, 6},
+		{"--workers=0 --join=a:1", 0, 0, 1},
+		{"--workers=0 --join=a:1 --min-workers=3 --k=2", 0, 2, 3},
+		{"--placement=local", 0, 0, 0},
+	} {
+		f := parseValid(t, test.args, nil)
+		if f.N != test.n || f.K != test.k || f.MinWork != test.minWork || f.Threads != 2 {
+			t.Errorf("%q: n %d, k %d, min-workers %d, threads %d; want %d, %d, %d, 2",
+				test.args, f.N, f.K, f.MinWork, f.Threads, test.n, test.k, test.minWork)
+		}
+	}
+	// A rule that places a layer needs workers, whatever the rest does.
+	if f := parseValid(t, "--placement=local", []placementRule{{Layer: "fc1", Placement: "resident"}}); f.N != 6 || f.K != 4 {
+		t.Errorf("local with a resident rule: n %d, k %d, want 6, 4", f.N, f.K)
+	}
+}
+
+func parseValid(t *testing.T, args string, rules []placementRule) *runFlags {
+	t.Helper()
+	r, err := parseRun(t, strings.Fields(args)...)
+	if err == nil {
+		err = r.validate(2, rules)
+	}
+	if err != nil {
+		t.Fatalf("%q: %v", args, err)
+	}
+	return &r.runFlags
+}
+
+func TestValidateRefuses(t *testing.T) {
+	for args, want := range map[string]string{
+		"--epochs=0":                         "--epochs 0: want at least 1",
+		"--steps=-1":                         "--steps -1: want at least 0",
+		"--batch=0":                          "--batch 0: want at least 1",
+		"--accumulate=0":                     "--accumulate 0: want at least 1",
+		"--threads=-1":                       "--threads -1: want at least 0",
+		"--checkpoint-every=-2":              "--checkpoint-every -2: want at least 0",
+		"--lr=-1":                            "--lr -1, --weight-decay 0: want finite numbers from 0",
+		"--lr=nan":                           "--lr NaN",
+		"--weight-decay=inf":                 "--weight-decay +Inf",
+		"--momentum=1":                       "--momentum 1: want from 0 to below 1",
+		"--pace=nan":                         "--pace NaN",
+		"--wait=-3s":                         "--wait -3s",
+		"--workers=65":                       "--workers 65: want at most 64",
+		"--workers=0":                        "--workers 0 without --join",
+		"--k=7":                              "--k 7: want 1 to 6",
+		"--k=-1":                             "--k -1: want 1 to 6",
+		"--n=2 --k=3":                        "--k 3: want 1 to 2",
+		"--record=a --replay=b":              "choose one",
+		"--replay=b --survivors=random":      "choose one",
+		"--placement=shipped":                "--placement shipped: not part of this version",
+		"--placement=cloud":                  `--placement "cloud": choose`,
+		"--inject=kill:7@step=1":             "only 6 workers",
+		"--inject=kill:1@step=1 --workers=0": "--workers 0 without --join",
+	} {
+		r, err := parseRun(t, strings.Fields(args)...)
+		if err != nil {
+			t.Fatalf("%q: %v", args, err)
+		}
+		if err := r.validate(2, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want one with %q", args, err, want)
+		}
+	}
+}
+
+func TestValidateRefusesRules(t *testing.T) {
+	for want, rule := range map[string]placementRule{
+		`placements, entry 1: placement "": choose`:               {Layer: "fc1"},
+		`placements, entry 1: placement batch: not part of this`:  {Layer: "fc1", Placement: "batch"},
+		`placements, entry 1: layer "[": syntax error in pattern`: {Layer: "[", Placement: "local"},
+		`placements, entry 1: k -1: want at least 1`:              {Layer: "fc1", Placement: "resident", K: -1},
+	} {
+		r, err := parseRun(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.validate(2, []placementRule{rule}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: error %v, want one with %q", rule, err, want)
+		}
+	}
+}
