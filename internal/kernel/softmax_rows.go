@@ -45,6 +45,11 @@ type softmaxRows struct {
 
 var softmaxTasks = freeList[softmaxRows]{most: 8}
 
+// Exponentials that are not kept are computed piece by piece.
+const softmaxPiece = 1024
+
+var softmaxPieces = freeList[[softmaxPiece]float32]{most: 16}
+
 const softmaxChunk = 4096 // entries of a part, if rows are short
 
 func runRows(p *Pool, task softmaxRows, rows, cols int) {
@@ -96,13 +101,13 @@ func (t *softmaxRows) softmax(lo, hi int) {
 }
 
 func (t *softmaxRows) logSoftmax(lo, hi int) {
-	const piece = 1024
-	var e [piece]float32
+	e := softmaxPieces.get()
+	defer softmaxPieces.put(e)
 	for r := lo; r < hi; r++ {
 		x := t.row(t.x, r)
 		top, sum := float32(rowMax(x)), 0.0
-		for at := 0; at < t.cols; at += piece {
-			v := e[:min(piece, t.cols-at)]
+		for at := 0; at < t.cols; at += softmaxPiece {
+			v := e[:min(softmaxPiece, t.cols-at)]
 			shiftVec(v, x[at:at+len(v)], top, 0)
 			activateVec(ActExp, v, v, 0)
 			sum += sum64(v)
@@ -112,13 +117,13 @@ func (t *softmaxRows) logSoftmax(lo, hi int) {
 }
 
 func (t *softmaxRows) logSoftmaxBackward(lo, hi int) {
-	const piece = 1024
-	var e [piece]float32
+	e := softmaxPieces.get()
+	defer softmaxPieces.put(e)
 	for r := lo; r < hi; r++ {
 		y, dy, dx := t.row(t.x, r), t.row(t.dy, r), t.row(t.dst, r)
 		sum := Sum(dy)
-		for at := 0; at < t.cols; at += piece {
-			v := e[:min(piece, t.cols-at)]
+		for at := 0; at < t.cols; at += softmaxPiece {
+			v := e[:min(softmaxPiece, t.cols-at)]
 			activateVec(ActExp, v, y[at:at+len(v)], 0)
 			scaleVec(v, -sum, v)
 			addVec(dx[at:at+len(v)], dy[at:at+len(v)], v)
