@@ -20,7 +20,7 @@ func TestThreadsDoNotChangeBits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		net = network(t, m, nn.Config{Threads: threads, LabelSmoothing: 0.1})
+		net = network(t, m, nn.Config{Threads: threads, Loss: nn.CrossEntropy{Smoothing: 0.1}})
 		sgd, err := optim.NewSGD(optim.SGDConfig{LR: optim.Constant(0.02), Momentum: 0.9, Decay: 5e-4})
 		if err != nil {
 			t.Fatal(err)

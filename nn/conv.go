@@ -49,24 +49,32 @@ func (l *Conv2d) Forward(g *Graph, x *gorgonia.Node) (*gorgonia.Node, error) {
 // forward adds the layer, followed by a ReLU if asked.
 func (l *Conv2d) forward(g *Graph, x *gorgonia.Node, relu bool) (*gorgonia.Node, error) {
 	name := g.Name(l, "conv2d")
-	geometry, err := l.geometry(name, x.Shape())
+	geometry, in, err := l.bind(g, name, x)
 	if err != nil {
 		return nil, err
+	}
+	return g.conv2d(name, geometry, in, relu)
+}
+
+// bind checks the layer against its input and returns the nodes of x, the
+// weight and, if there is one, the bias.
+func (l *Conv2d) bind(g *Graph, name string, x *gorgonia.Node) (kernel.Conv, []*gorgonia.Node, error) {
+	geometry, err := l.geometry(name, x.Shape())
+	if err != nil {
+		return geometry, nil, err
 	}
 	w, err := g.Param(l.Weight)
 	if err != nil {
-		return nil, err
+		return geometry, nil, err
 	}
-	var b *gorgonia.Node
-	if l.Bias != nil {
-		if l.Bias.Size() != geometry.CO {
-			return nil, fmt.Errorf("nn: layer %s: bias of shape %v for %d output channels", name, l.Bias.Value.Shape, geometry.CO)
-		}
-		if b, err = g.Param(l.Bias); err != nil {
-			return nil, err
-		}
+	if l.Bias == nil {
+		return geometry, []*gorgonia.Node{x, w}, nil
 	}
-	return g.conv2d(name, geometry, x, w, b, relu)
+	if l.Bias.Size() != geometry.CO {
+		return geometry, nil, fmt.Errorf("nn: layer %s: bias of shape %v for %d output channels", name, l.Bias.Value.Shape, geometry.CO)
+	}
+	b, err := g.Param(l.Bias)
+	return geometry, []*gorgonia.Node{x, w, b}, err
 }
 
 // geometry joins the shapes of the input and the weight with the configuration.
@@ -101,12 +109,10 @@ func orOne(v int) int {
 	return v
 }
 
-// conv2d adds y = conv(x, w) + b, followed by a ReLU if asked; b may be nil.
-func (g *Graph) conv2d(layer string, c kernel.Conv, x, w, b *gorgonia.Node, relu bool) (*gorgonia.Node, error) {
-	inputs := []*gorgonia.Node{x, w}
-	if b != nil {
-		inputs = append(inputs, b)
-	}
+// conv2d adds y = conv(x, w) + b, followed by a ReLU if asked. The inputs are
+// x, w and, if there is one, b.
+func (g *Graph) conv2d(layer string, c kernel.Conv, inputs []*gorgonia.Node, relu bool) (*gorgonia.Node, error) {
+	x, w := inputs[0], inputs[1]
 	return g.apply(opSpec{
 		layer: layer, kind: "conv2d", in: inputs, shape: []int{c.N, c.CO, c.OutH(), c.OutW()},
 		diff: []bool{true, true, true}[:len(inputs)],
@@ -125,7 +131,7 @@ func (g *Graph) conv2d(layer string, c kernel.Conv, x, w, b *gorgonia.Node, relu
 					return nil, err
 				}
 			}
-			wantBias := b != nil && want[2]
+			wantBias := len(inputs) > 2 && want[2]
 			switch {
 			case want[1]:
 				var db *gorgonia.Node

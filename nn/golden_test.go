@@ -77,7 +77,7 @@ func TestCrossEntropyGolden(t *testing.T) {
 					l.Weight.Value.Data[c*n+i] = x[i*classes+c]
 				}
 			}
-			net := newNetwork(t, l, []int{n}, Config{LabelSmoothing: g.Setting("label_smoothing")})
+			net := newNetwork(t, l, []int{n}, Config{Loss: CrossEntropy{Smoothing: g.Setting("label_smoothing")}})
 			loss, correct, err := net.Train(t.Context(), 1, eye, labels)
 			if err != nil {
 				t.Fatal(err)

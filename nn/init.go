@@ -28,10 +28,13 @@ func GlorotUniform(rng *rand.Rand, w []float32, fanIn, fanOut int) {
 // HeNormal draws from a normal distribution of variance 2/fanIn, which keeps
 // the variance through a ReLU (He et al. 2015, eq. 10).
 func HeNormal(rng *rand.Rand, w []float32, fanIn, _ int) {
-	sd := math.Sqrt(2 / float64(fanIn))
-	for i := range w {
-		w[i] = float32(sd * rng.NormFloat64())
-	}
+	gaussian(rng, w, math.Sqrt(2/float64(fanIn)))
+}
+
+// HeNormalOut draws from a normal distribution of variance 2/fanOut, which keeps
+// the variance of gradients through a ReLU (He et al. 2015, eq. 14).
+func HeNormalOut(rng *rand.Rand, w []float32, _, fanOut int) {
+	gaussian(rng, w, math.Sqrt(2/float64(fanOut)))
 }
 
 // Zeros sets everything to 0. It draws nothing.
@@ -41,5 +44,16 @@ func Zeros(_ *rand.Rand, w []float32, _, _ int) { clear(w) }
 func uniform(rng *rand.Rand, w []float32, bound float64) {
 	for i := range w {
 		w[i] = float32(bound * (2*rng.Float64() - 1))
+	}
+}
+
+// Normal returns an Init that draws from a normal distribution of mean 0.
+func Normal(deviation float64) Init {
+	return func(rng *rand.Rand, w []float32, _, _ int) { gaussian(rng, w, deviation) }
+}
+
+func gaussian(rng *rand.Rand, w []float32, deviation float64) {
+	for i := range w {
+		w[i] = float32(deviation * rng.NormFloat64())
 	}
 }

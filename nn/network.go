@@ -1,10 +1,8 @@
 package nn
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"math"
 	"runtime"
 	"slices"
 
@@ -18,9 +16,10 @@ type Config struct {
 	// Pool, where given, is used in place of one of the network's own, and
 	// stays the caller's to close. Threads is then not used.
 	Pool *kernel.Pool
-	// LabelSmoothing is the part of the target that is spread over all
-	// classes, at least 0 and below 1.
-	LabelSmoothing float64
+	// Loss is what is minimised; nil means CrossEntropy{}.
+	Loss Loss
+	// Seed decides what Dropout drops.
+	Seed uint64
 	// MaxGraphs bounds how many graphs (one for each batch size and mode) are
 	// kept; 0 means 8. Beyond it the one not used for longest is dropped.
 	MaxGraphs int
@@ -30,9 +29,6 @@ func (c Config) validate() error {
 	var errs []error
 	if c.Threads < 0 {
 		errs = append(errs, fmt.Errorf("threads %d, want at least 0", c.Threads))
-	}
-	if !(c.LabelSmoothing >= 0 && c.LabelSmoothing < 1) {
-		errs = append(errs, fmt.Errorf("label smoothing %v, want at least 0 and below 1", c.LabelSmoothing))
 	}
 	if c.MaxGraphs < 0 {
 		errs = append(errs, fmt.Errorf("at most %d graphs, want at least 0 (for the default)", c.MaxGraphs))
@@ -44,8 +40,9 @@ func (c Config) validate() error {
 // the same hash. Eight failures in a row do not happen by chance.
 const maxSalts = 8
 
-// Network trains and evaluates a classifier: a model whose output are logits
-// [batch, classes]. It builds a graph for each batch size and mode when it is
+// Network trains and evaluates a model whose output is [batch, outputs]: logits
+// of classes for a CrossEntropy, numbers to be compared with others for the
+// other losses. It builds a graph for each batch size and mode when it is
 // first needed. All graphs share the parameters' memory, so what an optimiser
 // or LoadState writes to it is seen by the next step.
 //
@@ -53,7 +50,7 @@ const maxSalts = 8
 type Network struct {
 	model     Module
 	shape     []int // of one sample
-	classes   int
+	outputs   int   // a sample
 	config    Config
 	pool      *kernel.Pool
 	ownPool   bool
@@ -62,6 +59,7 @@ type Network struct {
 	programs  []*program // the one used last at the end
 	workspace kernel.Workspace
 	gradients map[*Param]*gradient
+	part      int // of the step: how often Accumulate was called since Train
 	closed    bool
 }
 
@@ -76,6 +74,9 @@ type gradient struct {
 func NewNetwork(model Module, inputShape []int, c Config) (*Network, error) {
 	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("nn: network: %w", err)
+	}
+	if c.Loss == nil {
+		c.Loss = CrossEntropy{}
 	}
 	if len(inputShape) == 0 || slices.Min(inputShape) < 1 {
 		return nil, fmt.Errorf("nn: network: input shape %v, want positive dimensions", inputShape)
@@ -93,7 +94,10 @@ func NewNetwork(model Module, inputShape []int, c Config) (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.classes = trial.logits.shape[1]
+	n.outputs = trial.logits.shape[1]
+	if err := c.Loss.check(n.outputs); err != nil {
+		return nil, fmt.Errorf("nn: network: %w", err)
+	}
 	if n.pool == nil {
 		threads := c.Threads
 		if threads == 0 {
@@ -107,132 +111,9 @@ func NewNetwork(model Module, inputShape []int, c Config) (*Network, error) {
 // Params returns the parameters of the model, in the order of Params.
 func (n *Network) Params() []NamedParam { return slices.Clone(n.params) }
 
-// Classes returns the number of classes: the columns of the logits.
-func (n *Network) Classes() int { return n.classes }
-
-// Train runs the model forward and backward on a batch of len(labels) samples
-// in x, one after another, and leaves the gradients of the mean loss in the
-// parameters' Grad. It returns the mean loss and how many samples were
-// classified correctly. The step is for errors and for placed layers.
-//
-// A loss that is not finite is a *NonFiniteError. After an error Grad is nil
-// and the next step may be tried.
-func (n *Network) Train(ctx context.Context, step int, x []float32, labels []int32) (loss float64, correct int, err error) {
-	p, err := n.program(x, len(labels), true)
-	if err != nil {
-		return 0, 0, err
-	}
-	n.dropGrads()
-	if loss, correct, err = n.train(ctx, p, step, x, labels); err != nil {
-		return 0, 0, err
-	}
-	for _, pg := range p.grads {
-		pg.param.Grad = pg.store
-	}
-	return loss, correct, nil
-}
-
-// Accumulate is Train for the second and later parts of a batch: it adds its
-// gradients to those of the last Train and Accumulate. The sum is not
-// divided: with m parts of equal size the gradient of the whole is Grad/m.
-// After an error Grad is what it was.
-func (n *Network) Accumulate(ctx context.Context, step int, x []float32, labels []int32) (loss float64, correct int, err error) {
-	p, err := n.program(x, len(labels), true)
-	if err != nil {
-		return 0, 0, err
-	}
-	for _, np := range n.params {
-		if np.Grad != nil {
-			n.moveToSum(np.Param)
-		}
-	}
-	if loss, correct, err = n.train(ctx, p, step, x, labels); err != nil {
-		return 0, 0, err
-	}
-	for _, pg := range p.grads {
-		if pg.param.Grad == nil {
-			pg.param.Grad = pg.store
-		} else {
-			addTo(n.pool, pg.param.Grad, pg.store)
-		}
-	}
-	return loss, correct, nil
-}
-
-// moveToSum takes the gradient out of the way of the next run.
-func (n *Network) moveToSum(p *Param) {
-	gr := n.gradients[p]
-	if gr == nil || gr.sum != nil && &p.Grad[0] == &gr.sum[0] {
-		return
-	}
-	if gr.sum == nil {
-		gr.sum = make([]float32, p.Size())
-	}
-	copy(gr.sum, p.Grad)
-	p.Grad = gr.sum
-}
-
-func (n *Network) train(ctx context.Context, p *program, step int, x []float32, labels []int32) (float64, int, error) {
-	p.loss.labels = labels
-	p.g.begin()
-	err := p.execute(ctx, step, x)
-	p.loss.labels = nil
-	if err != nil {
-		return 0, 0, err
-	}
-	loss := p.loss.loss
-	if math.IsNaN(loss) || math.IsInf(loss, 0) {
-		return 0, 0, &NonFiniteError{Step: step, Loss: loss, Where: p.nonFinite()}
-	}
-	if err := p.collect(step); err != nil {
-		return 0, 0, err
-	}
-	p.g.commit()
-	return loss, kernel.Correct(p.logits.buf, labels, p.batch, n.classes), nil
-}
-
-func (n *Network) dropGrads() {
-	for _, np := range n.params {
-		np.Grad = nil
-	}
-}
-
-// Evaluate runs the model forward on len(labels) samples and returns the sum
-// of their losses (with label smoothing, as in training) and how many were
-// classified correctly.
-func (n *Network) Evaluate(ctx context.Context, x []float32, labels []int32) (lossSum float64, correct int, err error) {
-	logits, err := n.infer(ctx, x, len(labels))
-	if err != nil {
-		return 0, 0, err
-	}
-	loss, err := kernel.SoftmaxCrossEntropy(logits, labels, len(labels), n.classes, n.config.LabelSmoothing, nil)
-	if err != nil {
-		return 0, 0, fmt.Errorf("nn: evaluate: %w", err)
-	}
-	return loss * float64(len(labels)), kernel.Correct(logits, labels, len(labels), n.classes), nil
-}
-
-// Predict returns the logits of the samples in x, classes of them a sample.
-func (n *Network) Predict(ctx context.Context, x []float32) ([]float32, error) {
-	sample := size(n.shape)
-	if len(x) == 0 || len(x)%sample != 0 {
-		return nil, fmt.Errorf("nn: predict: %d numbers, want a multiple of %d for samples of shape %v", len(x), sample, n.shape)
-	}
-	logits, err := n.infer(ctx, x, len(x)/sample)
-	return slices.Clone(logits), err
-}
-
-// infer returns the logits, borrowed until the next run.
-func (n *Network) infer(ctx context.Context, x []float32, batch int) ([]float32, error) {
-	p, err := n.program(x, batch, false)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.execute(ctx, 0, x); err != nil {
-		return nil, err
-	}
-	return p.logits.buf, nil
-}
+// Outputs returns how many numbers the model gives for a sample: with a
+// CrossEntropy, the number of classes.
+func (n *Network) Outputs() int { return n.outputs }
 
 // program returns the graph for a batch, built if need be.
 func (n *Network) program(x []float32, batch int, training bool) (*program, error) {
@@ -276,8 +157,8 @@ func (n *Network) build(batch int, training bool) (*program, error) {
 	for salt := range uint32(maxSalts) {
 		p := &program{batch: batch, training: training}
 		g := newGraph(n.pool, n.names, batch, training, salt)
-		g.run.ws = &n.workspace
-		if err = p.build(g, n.model, n.shape, n.config.LabelSmoothing, n.store); err == nil {
+		g.run.ws, g.run.seed = &n.workspace, n.config.Seed
+		if err = p.build(g, n.model, n.shape, n.config.Loss, n.store); err == nil {
 			return p, nil
 		}
 		if !isCollision(err) {

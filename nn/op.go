@@ -20,6 +20,8 @@ import (
 type runContext struct {
 	ctx  context.Context
 	step int
+	part int    // of the step: 0 for Train, then 1, 2, ... for Accumulate
+	seed uint64 // of dropout
 	pool *kernel.Pool
 	// ws is shared by all convolutions of a network: its graphs, and the
 	// operations of a graph, run one after another.

@@ -22,8 +22,8 @@ type program struct {
 	vm       gorgonia.VM
 	x        []float32
 	logits   *op
-	forward  int          // how many of g.ops belong to the model, the loss excluded
-	loss     crossEntropy // of a training graph
+	forward  int      // how many of g.ops belong to the model, the loss excluded
+	loss     lossNode // of a training graph
 	grads    []paramGrad
 }
 
@@ -39,7 +39,7 @@ type paramGrad struct {
 }
 
 // build adds the model, and for training its loss and gradients, to g.
-func (p *program) build(g *Graph, model Module, shape []int, smoothing float64, store func(*Param) []float32) (err error) {
+func (p *program) build(g *Graph, model Module, shape []int, loss Loss, store func(*Param) []float32) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("nn: build graph of %T: %w", model, &PanicError{Value: v, Stack: debug.Stack()})
@@ -59,14 +59,14 @@ func (p *program) build(g *Graph, model Module, shape []int, smoothing float64, 
 		return fmt.Errorf("nn: %T.Forward returned no node", model)
 	}
 	if s := y.Shape(); len(s) != 2 || s[0] != p.batch || y.Dtype() != tensor.Float32 {
-		return fmt.Errorf("nn: output of %T: %v of shape %v, want float32 logits [%d, classes]", model, y.Dtype(), []int(s), p.batch)
+		return fmt.Errorf("nn: output of %T: %v of shape %v, want float32 of shape [%d, outputs]", model, y.Dtype(), []int(s), p.batch)
 	}
 	if p.logits, err = g.output(y); err != nil {
 		return err
 	}
 	p.forward = len(g.ops)
 	if p.training {
-		if err := p.differentiate(smoothing, store); err != nil {
+		if err := p.differentiate(loss, store); err != nil {
 			return err
 		}
 	}
@@ -86,8 +86,8 @@ func (g *Graph) output(y *gorgonia.Node) (*op, error) {
 	return n.Op().(*op), nil
 }
 
-func (p *program) differentiate(smoothing float64, store func(*Param) []float32) error {
-	p.loss.smoothing = smoothing
+func (p *program) differentiate(l Loss, store func(*Param) []float32) error {
+	p.loss.Loss = l
 	loss, err := p.loss.add(p.g, p.logits.node)
 	if err != nil {
 		return err

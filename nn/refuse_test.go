@@ -22,8 +22,8 @@ func TestNetworkRefuses(t *testing.T) {
 		{"nil model", nil, []int{4}, Config{}, []string{"nil model"}},
 		{"no shape", linear, nil, Config{}, []string{"input shape []"}},
 		{"zero dimension", linear, []int{4, 0}, Config{}, []string{"input shape [4 0]"}},
-		{"every setting", linear, []int{4}, Config{Threads: -1, LabelSmoothing: 1, MaxGraphs: -2}, []string{"threads -1", "smoothing 1", "at most -2 graphs"}},
-		{"NaN smoothing", linear, []int{4}, Config{LabelSmoothing: math.NaN()}, []string{"smoothing NaN"}},
+		{"every setting", linear, []int{4}, Config{Threads: -1, MaxGraphs: -2}, []string{"threads -1", "at most -2 graphs"}},
+		{"NaN smoothing", linear, []int{4}, Config{Loss: CrossEntropy{Smoothing: math.NaN()}}, []string{"smoothing NaN"}},
 		{"shapes", Sequential{linear, NewLinear(newRand(1), 3, 2)}, []int{4}, Config{}, []string{"layer 1", "[1 2]", "[batch, 3]"}},
 		{"image into linear", linear, []int{2, 2}, Config{}, []string{"linear", "[1 2 2]", "[batch, 4]"}},
 		{"vector into conv", NewConv2d(newRand(1), 1, 1, 3, Conv2dConfig{}), []int{4}, Config{}, []string{"conv2d", "[1 4]", "[batch, 1, height, width]"}},
@@ -31,7 +31,7 @@ func TestNetworkRefuses(t *testing.T) {
 		{"negative stride", Sequential{NewConv2d(newRand(1), 1, 1, 1, Conv2dConfig{Stride: -1})}, []int{1, 2, 2}, Config{}, []string{"layer 0", "stride -1"}},
 		{"pool of a vector", MaxPool2d{Kernel: 2}, []int{4}, Config{}, []string{"maxpool1", "[1 4]"}},
 		{"pool too large", MaxPool2d{Kernel: 3}, []int{1, 2, 2}, Config{}, []string{"maxpool1", "kernel 3x3"}},
-		{"no logits", ReLU{}, []int{1, 2, 2}, Config{}, []string{"[1 1 2 2]", "logits [1, classes]"}},
+		{"no logits", ReLU{}, []int{1, 2, 2}, Config{}, []string{"[1 1 2 2]", "[1, outputs]"}},
 		{"no weight", Sequential{&Linear{Weight: NewParam(3)}}, []int{4}, Config{}, []string{"layer 0", "no weight of shape [out, in]"}},
 		{"bias of another size", Sequential{&Linear{Weight: NewParam(3, 4), Bias: NewParam(2)}}, []int{4}, Config{}, []string{"layer 0", "bias of shape [2]", "[3, 4]"}},
 		{"conv bias of another size", Sequential{&Conv2d{Weight: NewParam(3, 1, 1, 1), Bias: NewParam(2)}}, []int{1, 2, 2}, Config{}, []string{"layer 0", "bias of shape [2]", "3 output channels"}},
@@ -90,8 +90,8 @@ func TestRunRefuses(t *testing.T) {
 			t.Errorf("error %v, want it to say %q", err, what)
 		}
 	}
-	if logits, err := net.Predict(ctx, x); err != nil || len(logits) != 2*net.Classes() || net.Classes() != 3 {
-		t.Errorf("after all the errors: logits %v of %d classes, error %v", logits, net.Classes(), err)
+	if logits, err := net.Predict(ctx, x); err != nil || len(logits) != 2*net.Outputs() || net.Outputs() != 3 {
+		t.Errorf("after all the errors: logits %v of %d outputs, error %v", logits, net.Outputs(), err)
 	}
 	if err := net.Close(); err != nil {
 		t.Fatal(err)

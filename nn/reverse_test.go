@@ -88,7 +88,7 @@ func TestLossGradientIsScaled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ce := &crossEntropy{labels: []int32{0, 2}}
+		ce := &lossNode{Loss: CrossEntropy{}, target: target{labels: []int32{0, 2}}}
 		loss, err := ce.add(g, y)
 		if err != nil {
 			t.Fatal(err)
@@ -145,7 +145,7 @@ func TestOneGradientForTwoParameters(t *testing.T) {
 		l.Weight.Value.Data[4*i] = 1
 	}
 	// A batch of 2 is the only one that m can take, so no trial with one sample.
-	n := &Network{model: Sequential{m, l}, shape: []int{3}, classes: 3, gradients: map[*Param]*gradient{}}
+	n := &Network{model: Sequential{m, l}, shape: []int{3}, outputs: 3, config: Config{Loss: CrossEntropy{}}, gradients: map[*Param]*gradient{}}
 	w, err := walk(n.model)
 	if err != nil {
 		t.Fatal(err)

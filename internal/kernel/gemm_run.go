@@ -7,9 +7,8 @@ package kernel
 //
 // What stays in the second-level cache is the columns of B, all panels of which
 // each panel of A meets in turn. Where the rows of A are the smaller part, it is
-// they: then a few panels of B at a time are made in the first-level cache and
-// meet all of them, so B is read once from memory and never written there. (One
-// panel at a time would cut the rows of C in too short pieces for one thread.)
+// they: then one panel of B after another is made in the first-level cache and
+// meets all of them, so B is read once from memory and never written there.
 //
 // The inner dimension is cut in blocks of kc steps, the same whoever computes:
 // each element of C is a sum over the block in registers, added to the sum so far.
@@ -33,7 +32,6 @@ const (
 	blockSteps = 384     // largest kc
 	blockCols  = 240     // largest number of columns of an item
 	heldElems  = 24576   // rows times kc of A that stay in the cache: 96 KiB, 64 rows of the largest kc
-	heldPanels = 8192    // elements of the panels of B that pass by at a time: 32 KiB
 	heldCols   = 1920    // largest number of columns of an item whose rows stay in the cache
 	manyCols   = 1024    // C is wide: each panel of A is read often
 	fewMulAdds = 1 << 17 // products smaller than this stay on the caller's goroutine
@@ -150,7 +148,7 @@ type item struct {
 func (it *item) compute(w *itemMemory) {
 	kc, cols := it.gemm.kc, it.c1-it.c0 // cols: of a block
 	if it.holdsA() {
-		cols = min(cols, max(heldPanels/kc/it.f.nr(), 1)*it.f.nr())
+		cols = min(cols, it.f.nr())
 	}
 	w.b = grow(w.b, kc*it.f.width(cols))
 	w.a = grow(w.a, kc*it.f.mr())
