@@ -3,6 +3,8 @@ package dist
 import (
 	"runtime"
 	"testing"
+
+	"github.com/coda-ml/coda/coded"
 )
 
 // A training step that goes on like the last one allocates no tensors: neither
@@ -35,9 +37,9 @@ func TestSteadyStateAllocatesNoTensors(t *testing.T) {
 // nothing in a worker's books.
 func TestSteadyStateGrowsNothing(t *testing.T) {
 	noLeaks(t)
-	cl := newCluster(t, CoordinatorConfig{Slots: 6})
-	cl.start(0, 6)
-	m := newFC1()
+	cl := newCluster(t, CoordinatorConfig{Slots: 3})
+	cl.start(0, 3)
+	m := newToyModel(toyLayer("fc1", coded.Spec{Name: "trigonometric", N: 3, K: 2}, 1, 4, 4), 1)
 	cl.place(m)
 	cl.train(m, 1, 100)
 	cl.settle("fc1")
