@@ -18,8 +18,9 @@ import (
 // among those that it has not done, searched cyclically from the slot's own
 // offset; a chunk whose cover would be enough to decode comes only when nothing
 // else is left, and only to a slot that has nothing else to do, which doubles up
-// on stragglers: not before patience has passed since the chunk was covered or
-// last doubled, for it can be expected to be done sooner than it is begun anew.
+// on stragglers: not before patience has passed since the oldest copy that runs
+// was begun, and since the last doubling, for the chunk can be expected to be done
+// sooner than it is begun anew.
 //
 // When sets are given, chunk c is computed by exactly the slots of sets[c], and
 // is ready when all of them have finished.
@@ -30,7 +31,7 @@ type cover struct {
 	cells  []cell           // chunk*slots + slot
 	began  []time.Time      // of the cells that run
 	count  []int            // by chunk: slots that finished or are at work
-	newest []time.Time      // by chunk: when a slot began last
+	double []time.Time      // by chunk: when a slot doubled up last
 	done   []*coded.Tracker // by chunk: slots that finished
 	open   []*coded.Tracker // by chunk: slots that finished or are at work
 	sets   [][]int          // by chunk, or nil
@@ -57,7 +58,7 @@ func newCover(code *coded.Code, chunks int) *cover {
 		cells:  make([]cell, chunks*code.N()),
 		began:  make([]time.Time, chunks*code.N()),
 		count:  make([]int, chunks),
-		newest: make([]time.Time, chunks),
+		double: make([]time.Time, chunks),
 		ready:  make([]bool, chunks),
 		try:    coded.NewTracker(code),
 	}
@@ -74,6 +75,7 @@ func (c *cover) reset(sets [][]int, patience time.Duration) {
 	clear(c.cells)
 	clear(c.count)
 	clear(c.ready)
+	clear(c.double)
 	c.left = c.chunks
 	for i := range c.chunks {
 		c.done[i].Reset()
@@ -120,7 +122,7 @@ func (c *cover) next(slot int, busy bool, now time.Time) (chunk int, after time.
 			if busy {
 				continue
 			}
-			if left := c.patience - now.Sub(c.newest[chunk]); left > 0 {
+			if left := c.patience - now.Sub(c.waited(chunk)); left > 0 {
 				if after == 0 || left < after {
 					after = left
 				}
@@ -148,9 +150,26 @@ func (c *cover) before(a, b int) bool {
 // start notes that a slot works on a chunk.
 func (c *cover) start(slot, chunk int, now time.Time) {
 	*c.at(chunk, slot) = cellRunning
-	c.began[chunk*c.slots+slot], c.newest[chunk] = now, now
+	c.began[chunk*c.slots+slot] = now
+	if c.open[chunk].Ready() {
+		c.double[chunk] = now
+	}
 	c.count[chunk]++
 	c.open[chunk].Add(slot)
+}
+
+// waited returns since when a chunk has been left to those at work on it.
+func (c *cover) waited(chunk int) time.Time {
+	var oldest time.Time
+	for slot := range c.slots {
+		if t := c.since(slot, chunk); *c.at(chunk, slot) == cellRunning && (oldest.IsZero() || t.Before(oldest)) {
+			oldest = t
+		}
+	}
+	if c.double[chunk].After(oldest) {
+		return c.double[chunk]
+	}
+	return oldest
 }
 
 // since returns when a slot began the chunk that it is at work on.
