@@ -7,10 +7,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/coda-ml/coda/datasets"
 	"github.com/coda-ml/coda/internal/atomicfile"
 )
 
@@ -40,7 +42,7 @@ func openRunFolder(out, resume, model, dataset string, now time.Time) (*runFolde
 		f.path = resume
 	}
 	if f.path == "" {
-		name := filepath.Join("runs", fmt.Sprintf("%s-%s-%s", model, dataset, now.Format("20060102-150405")))
+		name := filepath.Join("runs", fmt.Sprintf("%s-%s-%s", model, datasetName(dataset), now.Format("20060102-150405")))
 		f.path = name
 		for i := 2; exists(f.path); i++ {
 			f.path = fmt.Sprintf("%s-%d", name, i)
@@ -150,4 +152,10 @@ func openAppend(path string) (_ *os.File, err error) {
 		return f, nil
 	}
 	return f, f.Truncate(end - int64(half))
+}
+
+// datasetName is the name of a data set as a part of a file's name: that of its
+// folder for folder:PATH.
+func datasetName(dataset string) string {
+	return filepath.Base(strings.TrimPrefix(dataset, datasets.FolderPrefix))
 }

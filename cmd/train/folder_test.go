@@ -100,3 +100,11 @@ func TestOpenAppend(t *testing.T) {
 		}
 	}
 }
+
+func TestDatasetName(t *testing.T) {
+	for dataset, want := range map[string]string{"mnist": "mnist", "folder:/data/pets": "pets", "folder:a/b.tar.gz": "b.tar.gz"} {
+		if got := datasetName(dataset); got != want {
+			t.Errorf("%s: %q, want %q", dataset, got, want)
+		}
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/coda-ml/coda/coded"
 	"github.com/coda-ml/coda/datasets"
 	"github.com/coda-ml/coda/models"
+	"github.com/coda-ml/coda/optim"
 )
 
 // Exit statuses.
@@ -86,9 +87,11 @@ func newParser(c *cli, t terminal, options ...kong.Option) (*kong.Kong, error) {
 		kong.Writers(t.stdout, t.stderr),
 		kong.Configuration(yamlLoader(&c.Run.Placements)),
 		kong.Vars{
-			"models":   strings.Join(models.Names(), ", "),
-			"datasets": strings.Join(datasets.Names(), ", "),
-			"codes":    strings.Join(coded.Names(), ", "),
+			"models":     strings.Join(models.Names(), ", "),
+			"datasets":   strings.Join(datasets.Names(), ", "),
+			"codes":      strings.Join(coded.Names(), ", "),
+			"optimizers": strings.Join(optim.Names(), ", "),
+			"schedules":  strings.Join(optim.ScheduleNames(), ", "),
 		})...)
 }
 

@@ -46,6 +46,7 @@ type run struct {
 	model       nn.Module
 	network     *nn.Network
 	optimizer   optim.Optimizer
+	plateau     *optim.Plateau // nil unless --schedule plateau
 	layers      []layerInfo
 	needed      int            // the largest k of the placed layers
 	residents   []*nn.Resident // one for each placed layer; they get their executor when the cluster is up

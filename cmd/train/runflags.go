@@ -20,6 +20,7 @@ type runFlags struct {
 	Model   string `default:"convnet" placeholder:"NAME" yaml:"model" json:"model" help:"Model: ${models} (default ${default})." group:"Data and model"`
 	Dataset string `default:"mnist" placeholder:"NAME" yaml:"dataset" json:"dataset" help:"Data set: ${datasets} (default ${default})." group:"Data and model"`
 	DataDir string `placeholder:"DIR" yaml:"data-dir" json:"data_dir,omitempty" help:"Folder that holds the data set's files (default: the Go module cache, or a download)." group:"Data and model"`
+	Augment string `default:"auto" placeholder:"LIST" yaml:"augment" json:"augment" help:"Changes of the training images, separated by commas: crop (padded by 4), flip, cutout (half the width); none; or auto: crop,flip for cifar10 and cifar100." group:"Model and data"`
 
 	Epochs     int    `default:"3" placeholder:"N" yaml:"epochs" json:"epochs" help:"Passes over the training set (default ${default})." group:"Training"`
 	Steps      int    `placeholder:"N" yaml:"steps" json:"steps,omitempty" help:"End after this many steps, if that is sooner." group:"Training"`
@@ -28,12 +29,14 @@ type runFlags struct {
 	Seed       uint64 `default:"1" placeholder:"N" yaml:"seed" json:"seed" help:"Seed of everything drawn at random (default ${default})." group:"Training"`
 	Threads    int    `placeholder:"N" yaml:"threads" json:"threads" help:"Goroutines that compute in this process (default: the processor's cores)." group:"Training"`
 
-	Optimizer   string  `default:"sgd" placeholder:"NAME" yaml:"optimizer" json:"optimizer" help:"Optimiser: sgd, adam (default ${default})." group:"Optimiser"`
-	LR          float64 `name:"lr" placeholder:"X" yaml:"lr" json:"lr" help:"Learning rate (default 0.01 for sgd, 0.001 for adam)." group:"Optimiser"`
-	Momentum    float64 `default:"0.9" placeholder:"X" yaml:"momentum" json:"momentum" help:"Momentum of sgd (default ${default})." group:"Optimiser"`
-	WeightDecay float64 `placeholder:"X" yaml:"weight-decay" json:"weight_decay" help:"L2 penalty (default 0)." group:"Optimiser"`
-	Nesterov    bool    `yaml:"nesterov" json:"nesterov" help:"Nesterov's form of momentum." group:"Optimiser"`
-	Schedule    string  `default:"cosine" placeholder:"NAME" yaml:"schedule" json:"schedule" help:"Learning rate over the steps: constant, step, cosine (default ${default})." group:"Optimiser"`
+	Optimizer   string   `default:"sgd" placeholder:"NAME" yaml:"optimizer" json:"optimizer" help:"Optimiser: ${optimizers} (default ${default})." group:"Optimiser"`
+	LR          float64  `name:"lr" placeholder:"X" yaml:"lr" json:"lr" help:"Learning rate; of one-cycle the peak (default 0.01 for sgd, 0.001 for adam; the rest likewise as in PyTorch)." group:"Optimiser"`
+	Momentum    *float64 `placeholder:"X" yaml:"momentum" json:"momentum" help:"Momentum of sgd and rmsprop (default 0.9 for sgd)." group:"Optimiser"`
+	Clip        float64  `placeholder:"NORM" yaml:"clip" json:"clip,omitempty" help:"Largest global norm of the gradients; local layers only." group:"Optimiser"`
+	WeightDecay float64  `placeholder:"X" yaml:"weight-decay" json:"weight_decay" help:"L2 penalty (default 0)." group:"Optimiser"`
+	Nesterov    bool     `yaml:"nesterov" json:"nesterov" help:"Nesterov's form of momentum." group:"Optimiser"`
+	Schedule    string   `default:"cosine" placeholder:"NAME" yaml:"schedule" json:"schedule" help:"Learning rate over the steps: ${schedules} (default ${default})." group:"Optimiser"`
+	WarmUp      int      `name:"warm-up" placeholder:"N" yaml:"warm-up" json:"warm_up,omitempty" help:"Steps of linear warm-up before the schedule." group:"Optimiser"`
 
 	Placement string `default:"auto" placeholder:"NAME" yaml:"placement" json:"placement" help:"Where the layers' products are computed: auto (large linear layers resident on the workers), resident (every linear layer that can be), local (default ${default}). In YAML also placements, a list of {layer: GLOB, placement, code, k}: the first match wins." group:"Placement"`
 	Code      string `default:"trigonometric" placeholder:"NAME" yaml:"code" json:"code" help:"Code of the placed layers: ${codes} (default ${default})." group:"Placement"`
@@ -75,6 +78,7 @@ func (f *runFlags) validate(cores int, rules []placementRule) error {
 	atLeast("batch", f.Batch, 1)
 	atLeast("accumulate", f.Accumulate, 1)
 	atLeast("threads", f.Threads, 0)
+	atLeast("warm-up", f.WarmUp, 0)
 	atLeast("workers", f.Workers, 0)
 	atLeast("min-workers", f.MinWork, 0)
 	atLeast("checkpoint-every", f.CheckpointEvery, 0)
@@ -90,8 +94,20 @@ func (f *runFlags) validate(cores int, rules []placementRule) error {
 	if !(f.LR >= 0 && f.LR < math.Inf(1)) || !(f.WeightDecay >= 0 && f.WeightDecay < math.Inf(1)) {
 		bad("--lr %g, --weight-decay %g: want finite numbers from 0", f.LR, f.WeightDecay)
 	}
-	if !(f.Momentum >= 0 && f.Momentum < 1) {
-		bad("--momentum %g: want from 0 to below 1", f.Momentum)
+	if f.Momentum == nil {
+		f.Momentum = new(float64)
+		if f.Optimizer == "sgd" {
+			*f.Momentum = 0.9
+		}
+	}
+	if m := *f.Momentum; !(m >= 0 && m < 1) {
+		bad("--momentum %g: want from 0 to below 1", m)
+	}
+	if !(f.Clip >= 0 && f.Clip < math.Inf(1)) {
+		bad("--clip %g: want a finite number from 0", f.Clip)
+	}
+	if _, err := f.augmentation(); err != nil {
+		bad("--augment: %w", err)
 	}
 	if f.Record != "" && f.Replay != "" {
 		bad("--record and --replay: choose one")

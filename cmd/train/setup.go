@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/coda-ml/coda/datasets"
 	"github.com/coda-ml/coda/models"
@@ -24,7 +25,11 @@ func (r *run) loadData(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.loader, err = datasets.NewLoader(r.train, datasets.LoaderConfig{Batch: r.Batch, Shuffle: true, Seed: r.Seed})
+	augment, err := r.augmentation()
+	if err != nil {
+		return usageError{fmt.Errorf("--augment: %w", err)}
+	}
+	r.loader, err = datasets.NewLoader(r.train, datasets.LoaderConfig{Batch: r.Batch, Shuffle: true, Seed: r.Seed, Augment: augment})
 	if err != nil {
 		return fmt.Errorf("--batch: %w", err)
 	}
@@ -46,27 +51,51 @@ func (r *run) buildModel() (err error) {
 // newRand returns the generator of the initial weights.
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x636f6461)) }
 
+// buildOptimizer makes the optimiser and its schedule by name.
 func (r *run) buildOptimizer() error {
-	steps := r.totalSteps()
 	if r.LR == 0 {
-		r.LR = map[string]float64{"sgd": 0.01, "adam": 0.001}[r.Optimizer]
+		r.LR = optim.DefaultLR(r.Optimizer)
 	}
-	lr, err := schedule(r.Schedule, r.LR, steps)
+	lr, plateau, err := optim.NewSchedule(r.Schedule, optim.ScheduleConfig{LR: r.LR, Steps: r.totalSteps(), WarmUp: r.WarmUp})
 	if err != nil {
 		return usageError{fmt.Errorf("--schedule: %w", err)}
 	}
-	switch r.Optimizer {
-	case "sgd":
-		r.optimizer, err = optim.NewSGD(optim.SGDConfig{LR: lr, Momentum: r.Momentum, Decay: r.WeightDecay, Nesterov: r.Nesterov})
-	case "adam":
-		r.optimizer, err = optim.NewAdam(optim.AdamConfig{LR: lr, Decay: r.WeightDecay})
-	default:
-		err = fmt.Errorf("--optimizer %q: choose sgd or adam", r.Optimizer)
-	}
+	r.plateau = plateau
+	r.optimizer, err = optim.New(r.Optimizer, optim.Config{
+		LR: lr, Decay: r.WeightDecay, Momentum: *r.Momentum, Nesterov: r.Nesterov, ClipNorm: r.Clip,
+	})
 	if err != nil {
-		return usageError{err}
+		return usageError{fmt.Errorf("--optimizer: %w", err)}
 	}
 	return nil
+}
+
+// augmentation parses --augment.
+func (f *runFlags) augmentation() (datasets.Augment, error) {
+	list := f.Augment
+	if list == "auto" {
+		list = "none"
+		if f.Dataset == "cifar10" || f.Dataset == "cifar100" {
+			list = "crop,flip"
+		}
+	}
+	var a datasets.Augment
+	if list == "none" {
+		return a, nil
+	}
+	for _, name := range strings.Split(list, ",") {
+		switch name {
+		case "crop":
+			a.Pad = 4
+		case "flip":
+			a.Flip = true
+		case "cutout":
+			a.Cutout = 16
+		default:
+			return a, fmt.Errorf("%q: choose among crop, flip and cutout, or none, or auto", name)
+		}
+	}
+	return a, nil
 }
 
 // totalSteps is the number of steps of the whole run.
@@ -76,20 +105,6 @@ func (r *run) totalSteps() int {
 		steps = min(steps, r.Steps)
 	}
 	return steps
-}
-
-// schedule returns the learning rate over the steps of a run by name. A step
-// schedule divides it by ten after each third of the run.
-func schedule(name string, lr float64, steps int) (optim.Schedule, error) {
-	switch name {
-	case "constant":
-		return optim.Constant(lr), nil
-	case "step":
-		return optim.Step(lr, max(1, (steps+2)/3), 0.1)
-	case "cosine":
-		return optim.Cosine(lr, 0, steps)
-	}
-	return nil, fmt.Errorf("%q: choose constant, step or cosine", name)
 }
 
 // loadCheckpoint loads the newest checkpoint of --resume into model and optimiser.
@@ -107,5 +122,10 @@ func (r *run) loadCheckpoint() error {
 			r.Resume, c.Seed, c.BatchSize, r.Seed, r.Batch)}
 	}
 	r.resumed = c
+	if r.plateau != nil && c.Plateau != nil {
+		if err := r.plateau.LoadState(*c.Plateau); err != nil {
+			return fmt.Errorf("--resume: %w", err)
+		}
+	}
 	return nil
 }

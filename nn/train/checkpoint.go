@@ -52,7 +52,8 @@ type Checkpoint struct {
 	Version int `json:"version"`
 	Position
 	Origin
-	Updates int `json:"updates"` // of the optimiser
+	Updates int                 `json:"updates"` // of the optimiser
+	Plateau *optim.PlateauState `json:"plateau,omitempty"`
 
 	// Momenta of parameters that were placed when the checkpoint was written
 	// or are to be placed now: all momentum buffers, by parameter.
@@ -113,7 +114,12 @@ func (t *Trainer) writeFiles(dir string, momenta nn.Momenta, o Origin) error {
 			tensors = append(tensors, flat(p.Name+momentumSuffix, v))
 		}
 	}
-	text, err := json.MarshalIndent(Checkpoint{Version: checkpointVersion, Position: t.pos, Origin: o, Updates: state.Updates}, "", "  ")
+	c := Checkpoint{Version: checkpointVersion, Position: t.pos, Origin: o, Updates: state.Updates}
+	if t.config.Plateau != nil {
+		p := t.config.Plateau.State()
+		c.Plateau = &p
+	}
+	text, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,10 @@ type Config struct {
 	Accumulate int // batches a step; 0 means 1
 	EvalBatch  int // images a batch of an evaluation; 0 means 256
 
+	// Plateau, where given, hears of the test loss after every whole epoch. Its
+	// state is part of a checkpoint.
+	Plateau *optim.Plateau
+
 	Hooks []Hooks
 	// Start is where to begin; the zero value is the beginning.
 	Start Position
@@ -128,6 +132,9 @@ func (t *Trainer) Run(ctx context.Context) (Result, error) {
 		evaluated = true
 		if finished {
 			t.pos.Epoch, t.pos.Batch = t.pos.Epoch+1, 0
+			if t.config.Plateau != nil {
+				t.config.Plateau.Observe(last.TestLoss)
+			}
 		}
 		if err := t.onEpoch(whole, last); err != nil {
 			return Result{Steps: t.pos.Step}, err
