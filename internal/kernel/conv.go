@@ -105,10 +105,17 @@ func bounded(dims ...int) bool {
 // each slice at least as long as it tells; anything else panics.
 func ConvForward(p *Pool, g Conv, x, w, bias, y []float32, relu bool, ws *Workspace) {
 	ws = ws.orNew()
+	x, w, y = atLeast("the input", x, g.InLen()), atLeast("the weights", w, g.WeightLen()), atLeast("the output", y, g.OutLen())
+	bias, floor := ws.epilogue(g.CO, bias, relu)
+	if winogradFits(g) {
+		c := &ws.winograd
+		c.src, c.weights, c.dst, c.bias, c.floor = x, w, y, bias, floor
+		c.run(p, ws, g, false)
+		return
+	}
 	c := &ws.correlation
 	c.plan(ws, g, false, p.Threads())
-	c.src, c.weights, c.dst = atLeast("the input", x, g.InLen()), atLeast("the weights", w, g.WeightLen()), atLeast("the output", y, g.OutLen())
-	c.setEpilogue(bias, relu)
+	c.src, c.weights, c.dst, c.bias, c.floor = x, w, y, bias, floor
 	c.run(p)
 }
 
@@ -116,10 +123,16 @@ func ConvForward(p *Pool, g Conv, x, w, bias, y []float32, relu bool, ws *Worksp
 // the output.
 func ConvBackwardInput(p *Pool, g Conv, dy, w, dx []float32, ws *Workspace) {
 	ws = ws.orNew()
+	dy, w, dx = atLeast("dy", dy, g.OutLen()), atLeast("the weights", w, g.WeightLen()), atLeast("dx", dx, g.InLen())
+	if winogradFits(g) {
+		c := &ws.winograd
+		c.src, c.weights, c.dst, c.bias = dy, w, dx, nil
+		c.run(p, ws, g, true)
+		return
+	}
 	c := &ws.correlation
 	c.plan(ws, g, true, p.Threads())
-	c.src, c.weights, c.dst = atLeast("dy", dy, g.OutLen()), atLeast("the weights", w, g.WeightLen()), atLeast("dx", dx, g.InLen())
-	c.bias = nil
+	c.src, c.weights, c.dst, c.bias = dy, w, dx, nil
 	c.run(p)
 }
 
@@ -127,12 +140,19 @@ func ConvBackwardInput(p *Pool, g Conv, dy, w, dx []float32, ws *Workspace) {
 // the bias, in one pass over dy, the gradient of the output. A nil db is left out.
 func ConvBackwardParams(p *Pool, g Conv, x, dy, dw, db []float32, ws *Workspace) {
 	ws = ws.orNew()
+	x, dy, dw = atLeast("the input", x, g.InLen()), atLeast("dy", dy, g.OutLen()), atLeast("dw", dw, g.WeightLen())
+	if db != nil {
+		db = atLeast("db", db, g.CO)
+	}
+	if winogradFits(g) {
+		d := &ws.gradient
+		d.x, d.dy, d.dw, d.db = x, dy, dw, db
+		d.run(p, ws, g)
+		return
+	}
 	d := &ws.weights
 	d.plan(ws, g, p.Threads())
-	d.x, d.dy, d.dw, d.db = atLeast("the input", x, g.InLen()), atLeast("dy", dy, g.OutLen()), atLeast("dw", dw, g.WeightLen()), nil
-	if db != nil {
-		d.db = atLeast("db", db, g.CO)
-	}
+	d.x, d.dy, d.dw, d.db = x, dy, dw, db
 	d.run(p)
 }
 

@@ -93,3 +93,53 @@ func maxPoolPairsAVX512(y *float32, choice *uint16, x *float32, w int, pairs int
 //
 //go:noescape
 func unpoolPairsAVX512(dx *float32, dy *float32, choice *uint16, w int, pairs int)
+
+// winogradInputAVX2 sets dst = P src P^T, entry by entry of n, a multiple of 16: see sandwich.
+//
+//go:noescape
+func winogradInputAVX2(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+
+// winogradOutputAVX2 sets dst = P src P^T, entry by entry of n, a multiple of 16: see sandwich.
+//
+//go:noescape
+func winogradOutputAVX2(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+
+// winogradOutputBackAVX2 sets dst = P src P^T, entry by entry of n, a multiple of 16: see sandwich.
+//
+//go:noescape
+func winogradOutputBackAVX2(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+
+// winogradWeightsAVX2 sets dst = P src P^T, entry by entry of n, a multiple of 16: see sandwich.
+//
+//go:noescape
+func winogradWeightsAVX2(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+
+// winogradWeightsBackAVX2 sets dst = P src P^T, entry by entry of n, a multiple of 16: see sandwich.
+//
+//go:noescape
+func winogradWeightsBackAVX2(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+
+// winogradInputAVX512 sets dst = P src P^T, entry by entry of n, a multiple of 16: see sandwich.
+//
+//go:noescape
+func winogradInputAVX512(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+
+// winogradOutputAVX512 sets dst = P src P^T, entry by entry of n, a multiple of 16: see sandwich.
+//
+//go:noescape
+func winogradOutputAVX512(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+
+// winogradOutputBackAVX512 sets dst = P src P^T, entry by entry of n, a multiple of 16: see sandwich.
+//
+//go:noescape
+func winogradOutputBackAVX512(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+
+// winogradWeightsAVX512 sets dst = P src P^T, entry by entry of n, a multiple of 16: see sandwich.
+//
+//go:noescape
+func winogradWeightsAVX512(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+
+// winogradWeightsBackAVX512 sets dst = P src P^T, entry by entry of n, a multiple of 16: see sandwich.
+//
+//go:noescape
+func winogradWeightsBackAVX512(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)

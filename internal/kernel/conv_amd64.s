@@ -2575,3 +2575,1177 @@ short:
 	JNZ         pair
 	VZEROUPPER
 	RET
+
+// func winogradInputAVX2(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+// Requires: AVX, AVX2
+TEXT ·winogradInputAVX2(SB), NOSPLIT, $0-56
+	MOVQ         srcRow+32(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         srcCol+40(FP), AX
+	SHLQ         $0x02, AX
+	LEAQ         (AX)(AX*2), CX
+	MOVQ         src+24(FP), BX
+	LEAQ         (BX)(DX*1), SI
+	LEAQ         (SI)(DX*1), DI
+	LEAQ         (DI)(DX*1), DX
+	MOVQ         dstRow+8(FP), R10
+	SHLQ         $0x02, R10
+	MOVQ         dstCol+16(FP), R8
+	SHLQ         $0x02, R8
+	LEAQ         (R8)(R8*2), R9
+	MOVQ         dst+0(FP), R11
+	LEAQ         (R11)(R10*1), R12
+	LEAQ         (R12)(R10*1), R13
+	LEAQ         (R13)(R10*1), R10
+	MOVQ         n+48(FP), R14
+	MOVL         $0x3f000000, R15
+	VMOVD        R15, X0
+	VBROADCASTSS X0, Y0
+
+loop:
+	VMOVUPS (BX), Y0
+	VSUBPS  (DI), Y0, Y0
+	VMOVUPS (BX)(AX*1), Y1
+	VSUBPS  (DI)(AX*1), Y1, Y1
+	VMOVUPS (BX)(AX*2), Y2
+	VSUBPS  (DI)(AX*2), Y2, Y2
+	VMOVUPS (BX)(CX*1), Y3
+	VSUBPS  (DI)(CX*1), Y3, Y3
+	VMOVUPS Y0, Y0
+	VSUBPS  Y2, Y0, Y0
+	VMOVUPS Y0, (R11)
+	VMOVUPS Y1, Y0
+	VADDPS  Y2, Y0, Y0
+	VMOVUPS Y0, (R11)(R8*1)
+	VMOVUPS Y2, Y0
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y0, (R11)(R8*2)
+	VMOVUPS Y1, Y0
+	VSUBPS  Y3, Y0, Y0
+	VMOVUPS Y0, (R11)(R9*1)
+	VMOVUPS (SI), Y0
+	VADDPS  (DI), Y0, Y0
+	VMOVUPS (SI)(AX*1), Y1
+	VADDPS  (DI)(AX*1), Y1, Y1
+	VMOVUPS (SI)(AX*2), Y2
+	VADDPS  (DI)(AX*2), Y2, Y2
+	VMOVUPS (SI)(CX*1), Y3
+	VADDPS  (DI)(CX*1), Y3, Y3
+	VMOVUPS Y0, Y0
+	VSUBPS  Y2, Y0, Y0
+	VMOVUPS Y0, (R12)
+	VMOVUPS Y1, Y0
+	VADDPS  Y2, Y0, Y0
+	VMOVUPS Y0, (R12)(R8*1)
+	VMOVUPS Y2, Y0
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y0, (R12)(R8*2)
+	VMOVUPS Y1, Y0
+	VSUBPS  Y3, Y0, Y0
+	VMOVUPS Y0, (R12)(R9*1)
+	VMOVUPS (DI), Y0
+	VSUBPS  (SI), Y0, Y0
+	VMOVUPS (DI)(AX*1), Y1
+	VSUBPS  (SI)(AX*1), Y1, Y1
+	VMOVUPS (DI)(AX*2), Y2
+	VSUBPS  (SI)(AX*2), Y2, Y2
+	VMOVUPS (DI)(CX*1), Y3
+	VSUBPS  (SI)(CX*1), Y3, Y3
+	VMOVUPS Y0, Y0
+	VSUBPS  Y2, Y0, Y0
+	VMOVUPS Y0, (R13)
+	VMOVUPS Y1, Y0
+	VADDPS  Y2, Y0, Y0
+	VMOVUPS Y0, (R13)(R8*1)
+	VMOVUPS Y2, Y0
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y0, (R13)(R8*2)
+	VMOVUPS Y1, Y0
+	VSUBPS  Y3, Y0, Y0
+	VMOVUPS Y0, (R13)(R9*1)
+	VMOVUPS (SI), Y0
+	VSUBPS  (DX), Y0, Y0
+	VMOVUPS (SI)(AX*1), Y1
+	VSUBPS  (DX)(AX*1), Y1, Y1
+	VMOVUPS (SI)(AX*2), Y2
+	VSUBPS  (DX)(AX*2), Y2, Y2
+	VMOVUPS (SI)(CX*1), Y3
+	VSUBPS  (DX)(CX*1), Y3, Y3
+	VMOVUPS Y0, Y0
+	VSUBPS  Y2, Y0, Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS Y1, Y0
+	VADDPS  Y2, Y0, Y0
+	VMOVUPS Y0, (R10)(R8*1)
+	VMOVUPS Y2, Y0
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y0, (R10)(R8*2)
+	VMOVUPS Y1, Y0
+	VSUBPS  Y3, Y0, Y0
+	VMOVUPS Y0, (R10)(R9*1)
+	ADDQ    $0x20, BX
+	ADDQ    $0x20, SI
+	ADDQ    $0x20, DI
+	ADDQ    $0x20, DX
+	ADDQ    $0x20, R11
+	ADDQ    $0x20, R12
+	ADDQ    $0x20, R13
+	ADDQ    $0x20, R10
+	SUBQ    $0x08, R14
+	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func winogradOutputAVX2(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+// Requires: AVX, AVX2
+TEXT ·winogradOutputAVX2(SB), NOSPLIT, $0-56
+	MOVQ         srcRow+32(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         srcCol+40(FP), AX
+	SHLQ         $0x02, AX
+	LEAQ         (AX)(AX*2), CX
+	MOVQ         src+24(FP), BX
+	LEAQ         (BX)(DX*1), SI
+	LEAQ         (SI)(DX*1), DI
+	LEAQ         (DI)(DX*1), DX
+	MOVQ         dstRow+8(FP), R10
+	SHLQ         $0x02, R10
+	MOVQ         dstCol+16(FP), R8
+	SHLQ         $0x02, R8
+	LEAQ         (R8)(R8*2), R9
+	MOVQ         dst+0(FP), R9
+	LEAQ         (R9)(R10*1), R10
+	MOVQ         n+48(FP), R11
+	MOVL         $0x3f000000, R12
+	VMOVD        R12, X0
+	VBROADCASTSS X0, Y0
+
+loop:
+	VMOVUPS (BX), Y0
+	VADDPS  (SI), Y0, Y0
+	VADDPS  (DI), Y0, Y0
+	VMOVUPS (BX)(AX*1), Y1
+	VADDPS  (SI)(AX*1), Y1, Y1
+	VADDPS  (DI)(AX*1), Y1, Y1
+	VMOVUPS (BX)(AX*2), Y2
+	VADDPS  (SI)(AX*2), Y2, Y2
+	VADDPS  (DI)(AX*2), Y2, Y2
+	VMOVUPS (BX)(CX*1), Y3
+	VADDPS  (SI)(CX*1), Y3, Y3
+	VADDPS  (DI)(CX*1), Y3, Y3
+	VMOVUPS Y0, Y0
+	VADDPS  Y1, Y0, Y0
+	VADDPS  Y2, Y0, Y0
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, Y0
+	VSUBPS  Y2, Y0, Y0
+	VSUBPS  Y3, Y0, Y0
+	VMOVUPS Y0, (R9)(R8*1)
+	VMOVUPS (SI), Y0
+	VSUBPS  (DI), Y0, Y0
+	VSUBPS  (DX), Y0, Y0
+	VMOVUPS (SI)(AX*1), Y1
+	VSUBPS  (DI)(AX*1), Y1, Y1
+	VSUBPS  (DX)(AX*1), Y1, Y1
+	VMOVUPS (SI)(AX*2), Y2
+	VSUBPS  (DI)(AX*2), Y2, Y2
+	VSUBPS  (DX)(AX*2), Y2, Y2
+	VMOVUPS (SI)(CX*1), Y3
+	VSUBPS  (DI)(CX*1), Y3, Y3
+	VSUBPS  (DX)(CX*1), Y3, Y3
+	VMOVUPS Y0, Y0
+	VADDPS  Y1, Y0, Y0
+	VADDPS  Y2, Y0, Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS Y1, Y0
+	VSUBPS  Y2, Y0, Y0
+	VSUBPS  Y3, Y0, Y0
+	VMOVUPS Y0, (R10)(R8*1)
+	ADDQ    $0x20, BX
+	ADDQ    $0x20, SI
+	ADDQ    $0x20, DI
+	ADDQ    $0x20, DX
+	ADDQ    $0x20, R9
+	ADDQ    $0x20, R10
+	SUBQ    $0x08, R11
+	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func winogradOutputBackAVX2(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+// Requires: AVX, AVX2
+TEXT ·winogradOutputBackAVX2(SB), NOSPLIT, $0-56
+	MOVQ         srcRow+32(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         srcCol+40(FP), AX
+	SHLQ         $0x02, AX
+	LEAQ         (AX)(AX*2), CX
+	MOVQ         src+24(FP), CX
+	LEAQ         (CX)(DX*1), DX
+	MOVQ         dstRow+8(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         dstCol+16(FP), BX
+	SHLQ         $0x02, BX
+	LEAQ         (BX)(BX*2), SI
+	MOVQ         dst+0(FP), R8
+	LEAQ         (R8)(DI*1), R9
+	LEAQ         (R9)(DI*1), R10
+	LEAQ         (R10)(DI*1), DI
+	MOVQ         n+48(FP), R11
+	MOVL         $0x3f000000, R12
+	VMOVD        R12, X0
+	VBROADCASTSS X0, Y0
+
+loop:
+	VMOVUPS (CX), Y0
+	VMOVUPS (CX)(AX*1), Y1
+	VMOVUPS Y0, Y2
+	VMOVUPS Y2, (R8)
+	VMOVUPS Y0, Y2
+	VADDPS  Y1, Y2, Y2
+	VMOVUPS Y2, (R8)(BX*1)
+	VMOVUPS Y0, Y0
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y0, (R8)(BX*2)
+	VXORPS  Y0, Y0, Y0
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y0, (R8)(SI*1)
+	VMOVUPS (CX), Y0
+	VADDPS  (DX), Y0, Y0
+	VMOVUPS (CX)(AX*1), Y1
+	VADDPS  (DX)(AX*1), Y1, Y1
+	VMOVUPS Y0, Y2
+	VMOVUPS Y2, (R9)
+	VMOVUPS Y0, Y2
+	VADDPS  Y1, Y2, Y2
+	VMOVUPS Y2, (R9)(BX*1)
+	VMOVUPS Y0, Y0
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y0, (R9)(BX*2)
+	VXORPS  Y0, Y0, Y0
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y0, (R9)(SI*1)
+	VMOVUPS (CX), Y0
+	VSUBPS  (DX), Y0, Y0
+	VMOVUPS (CX)(AX*1), Y1
+	VSUBPS  (DX)(AX*1), Y1, Y1
+	VMOVUPS Y0, Y2
+	VMOVUPS Y2, (R10)
+	VMOVUPS Y0, Y2
+	VADDPS  Y1, Y2, Y2
+	VMOVUPS Y2, (R10)(BX*1)
+	VMOVUPS Y0, Y0
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y0, (R10)(BX*2)
+	VXORPS  Y0, Y0, Y0
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y0, (R10)(SI*1)
+	VXORPS  Y0, Y0, Y0
+	VSUBPS  (DX), Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VSUBPS  (DX)(AX*1), Y1, Y1
+	VMOVUPS Y0, Y2
+	VMOVUPS Y2, (DI)
+	VMOVUPS Y0, Y2
+	VADDPS  Y1, Y2, Y2
+	VMOVUPS Y2, (DI)(BX*1)
+	VMOVUPS Y0, Y0
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DI)(BX*2)
+	VXORPS  Y0, Y0, Y0
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DI)(SI*1)
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, DX
+	ADDQ    $0x20, R8
+	ADDQ    $0x20, R9
+	ADDQ    $0x20, R10
+	ADDQ    $0x20, DI
+	SUBQ    $0x08, R11
+	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func winogradWeightsAVX2(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+// Requires: AVX, AVX2
+TEXT ·winogradWeightsAVX2(SB), NOSPLIT, $0-56
+	MOVQ         srcRow+32(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         srcCol+40(FP), AX
+	SHLQ         $0x02, AX
+	LEAQ         (AX)(AX*2), CX
+	MOVQ         src+24(FP), CX
+	LEAQ         (CX)(DX*1), BX
+	LEAQ         (BX)(DX*1), DX
+	MOVQ         dstRow+8(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         dstCol+16(FP), SI
+	SHLQ         $0x02, SI
+	LEAQ         (SI)(SI*2), DI
+	MOVQ         dst+0(FP), R9
+	LEAQ         (R9)(R8*1), R10
+	LEAQ         (R10)(R8*1), R11
+	LEAQ         (R11)(R8*1), R8
+	MOVQ         n+48(FP), R12
+	MOVL         $0x3f000000, R13
+	VMOVD        R13, X0
+	VBROADCASTSS X0, Y0
+
+loop:
+	VMOVUPS (CX), Y1
+	VMOVUPS (CX)(AX*1), Y2
+	VMOVUPS (CX)(AX*2), Y3
+	VMOVUPS Y1, Y4
+	VMOVUPS Y4, (R9)
+	VMULPS  Y1, Y0, Y4
+	VMOVUPS Y4, Y4
+	VMULPS  Y2, Y0, Y5
+	VADDPS  Y5, Y4, Y4
+	VMULPS  Y3, Y0, Y5
+	VADDPS  Y5, Y4, Y4
+	VMOVUPS Y4, (R9)(SI*1)
+	VMULPS  Y1, Y0, Y1
+	VMOVUPS Y1, Y1
+	VMULPS  Y3, Y0, Y4
+	VADDPS  Y4, Y1, Y1
+	VMULPS  Y2, Y0, Y2
+	VSUBPS  Y2, Y1, Y1
+	VMOVUPS Y1, (R9)(SI*2)
+	VMOVUPS Y3, Y1
+	VMOVUPS Y1, (R9)(DI*1)
+	VMULPS  (CX), Y0, Y1
+	VMOVUPS Y1, Y1
+	VMULPS  (BX), Y0, Y2
+	VADDPS  Y2, Y1, Y1
+	VMULPS  (DX), Y0, Y2
+	VADDPS  Y2, Y1, Y1
+	VMULPS  (CX)(AX*1), Y0, Y2
+	VMOVUPS Y2, Y2
+	VMULPS  (BX)(AX*1), Y0, Y3
+	VADDPS  Y3, Y2, Y2
+	VMULPS  (DX)(AX*1), Y0, Y3
+	VADDPS  Y3, Y2, Y2
+	VMULPS  (CX)(AX*2), Y0, Y3
+	VMOVUPS Y3, Y3
+	VMULPS  (BX)(AX*2), Y0, Y4
+	VADDPS  Y4, Y3, Y3
+	VMULPS  (DX)(AX*2), Y0, Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS Y1, Y4
+	VMOVUPS Y4, (R10)
+	VMULPS  Y1, Y0, Y4
+	VMOVUPS Y4, Y4
+	VMULPS  Y2, Y0, Y5
+	VADDPS  Y5, Y4, Y4
+	VMULPS  Y3, Y0, Y5
+	VADDPS  Y5, Y4, Y4
+	VMOVUPS Y4, (R10)(SI*1)
+	VMULPS  Y1, Y0, Y1
+	VMOVUPS Y1, Y1
+	VMULPS  Y3, Y0, Y4
+	VADDPS  Y4, Y1, Y1
+	VMULPS  Y2, Y0, Y2
+	VSUBPS  Y2, Y1, Y1
+	VMOVUPS Y1, (R10)(SI*2)
+	VMOVUPS Y3, Y1
+	VMOVUPS Y1, (R10)(DI*1)
+	VMULPS  (CX), Y0, Y1
+	VMOVUPS Y1, Y1
+	VMULPS  (DX), Y0, Y2
+	VADDPS  Y2, Y1, Y1
+	VMULPS  (BX), Y0, Y2
+	VSUBPS  Y2, Y1, Y1
+	VMULPS  (CX)(AX*1), Y0, Y2
+	VMOVUPS Y2, Y2
+	VMULPS  (DX)(AX*1), Y0, Y3
+	VADDPS  Y3, Y2, Y2
+	VMULPS  (BX)(AX*1), Y0, Y3
+	VSUBPS  Y3, Y2, Y2
+	VMULPS  (CX)(AX*2), Y0, Y3
+	VMOVUPS Y3, Y3
+	VMULPS  (DX)(AX*2), Y0, Y4
+	VADDPS  Y4, Y3, Y3
+	VMULPS  (BX)(AX*2), Y0, Y4
+	VSUBPS  Y4, Y3, Y3
+	VMOVUPS Y1, Y4
+	VMOVUPS Y4, (R11)
+	VMULPS  Y1, Y0, Y4
+	VMOVUPS Y4, Y4
+	VMULPS  Y2, Y0, Y5
+	VADDPS  Y5, Y4, Y4
+	VMULPS  Y3, Y0, Y5
+	VADDPS  Y5, Y4, Y4
+	VMOVUPS Y4, (R11)(SI*1)
+	VMULPS  Y1, Y0, Y1
+	VMOVUPS Y1, Y1
+	VMULPS  Y3, Y0, Y4
+	VADDPS  Y4, Y1, Y1
+	VMULPS  Y2, Y0, Y2
+	VSUBPS  Y2, Y1, Y1
+	VMOVUPS Y1, (R11)(SI*2)
+	VMOVUPS Y3, Y1
+	VMOVUPS Y1, (R11)(DI*1)
+	VMOVUPS (DX), Y1
+	VMOVUPS (DX)(AX*1), Y2
+	VMOVUPS (DX)(AX*2), Y3
+	VMOVUPS Y1, Y4
+	VMOVUPS Y4, (R8)
+	VMULPS  Y1, Y0, Y4
+	VMOVUPS Y4, Y4
+	VMULPS  Y2, Y0, Y5
+	VADDPS  Y5, Y4, Y4
+	VMULPS  Y3, Y0, Y5
+	VADDPS  Y5, Y4, Y4
+	VMOVUPS Y4, (R8)(SI*1)
+	VMULPS  Y1, Y0, Y1
+	VMOVUPS Y1, Y1
+	VMULPS  Y3, Y0, Y4
+	VADDPS  Y4, Y1, Y1
+	VMULPS  Y2, Y0, Y2
+	VSUBPS  Y2, Y1, Y1
+	VMOVUPS Y1, (R8)(SI*2)
+	VMOVUPS Y3, Y1
+	VMOVUPS Y1, (R8)(DI*1)
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, BX
+	ADDQ    $0x20, DX
+	ADDQ    $0x20, R9
+	ADDQ    $0x20, R10
+	ADDQ    $0x20, R11
+	ADDQ    $0x20, R8
+	SUBQ    $0x08, R12
+	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func winogradWeightsBackAVX2(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+// Requires: AVX, AVX2
+TEXT ·winogradWeightsBackAVX2(SB), NOSPLIT, $0-56
+	MOVQ         srcRow+32(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         srcCol+40(FP), AX
+	SHLQ         $0x02, AX
+	LEAQ         (AX)(AX*2), CX
+	MOVQ         src+24(FP), BX
+	LEAQ         (BX)(DX*1), SI
+	LEAQ         (SI)(DX*1), DI
+	LEAQ         (DI)(DX*1), DX
+	MOVQ         dstRow+8(FP), R10
+	SHLQ         $0x02, R10
+	MOVQ         dstCol+16(FP), R8
+	SHLQ         $0x02, R8
+	LEAQ         (R8)(R8*2), R9
+	MOVQ         dst+0(FP), R9
+	LEAQ         (R9)(R10*1), R11
+	LEAQ         (R11)(R10*1), R10
+	MOVQ         n+48(FP), R12
+	MOVL         $0x3f000000, R13
+	VMOVD        R13, X0
+	VBROADCASTSS X0, Y0
+
+loop:
+	VMOVUPS (BX), Y1
+	VMULPS  (SI), Y0, Y2
+	VADDPS  Y2, Y1, Y1
+	VMULPS  (DI), Y0, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS (BX)(AX*1), Y2
+	VMULPS  (SI)(AX*1), Y0, Y3
+	VADDPS  Y3, Y2, Y2
+	VMULPS  (DI)(AX*1), Y0, Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS (BX)(AX*2), Y3
+	VMULPS  (SI)(AX*2), Y0, Y4
+	VADDPS  Y4, Y3, Y3
+	VMULPS  (DI)(AX*2), Y0, Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS (BX)(CX*1), Y4
+	VMULPS  (SI)(CX*1), Y0, Y5
+	VADDPS  Y5, Y4, Y4
+	VMULPS  (DI)(CX*1), Y0, Y5
+	VADDPS  Y5, Y4, Y4
+	VMOVUPS Y1, Y1
+	VMULPS  Y2, Y0, Y5
+	VADDPS  Y5, Y1, Y1
+	VMULPS  Y3, Y0, Y5
+	VADDPS  Y5, Y1, Y1
+	VMOVUPS Y1, (R9)
+	VMULPS  Y2, Y0, Y1
+	VMOVUPS Y1, Y1
+	VMULPS  Y3, Y0, Y5
+	VSUBPS  Y5, Y1, Y1
+	VMOVUPS Y1, (R9)(R8*1)
+	VMULPS  Y2, Y0, Y1
+	VMOVUPS Y1, Y1
+	VMULPS  Y3, Y0, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y4, Y1, Y1
+	VMOVUPS Y1, (R9)(R8*2)
+	VMULPS  (SI), Y0, Y1
+	VMOVUPS Y1, Y1
+	VMULPS  (DI), Y0, Y2
+	VSUBPS  Y2, Y1, Y1
+	VMULPS  (SI)(AX*1), Y0, Y2
+	VMOVUPS Y2, Y2
+	VMULPS  (DI)(AX*1), Y0, Y3
+	VSUBPS  Y3, Y2, Y2
+	VMULPS  (SI)(AX*2), Y0, Y3
+	VMOVUPS Y3, Y3
+	VMULPS  (DI)(AX*2), Y0, Y4
+	VSUBPS  Y4, Y3, Y3
+	VMULPS  (SI)(CX*1), Y0, Y4
+	VMOVUPS Y4, Y4
+	VMULPS  (DI)(CX*1), Y0, Y5
+	VSUBPS  Y5, Y4, Y4
+	VMOVUPS Y1, Y1
+	VMULPS  Y2, Y0, Y5
+	VADDPS  Y5, Y1, Y1
+	VMULPS  Y3, Y0, Y5
+	VADDPS  Y5, Y1, Y1
+	VMOVUPS Y1, (R11)
+	VMULPS  Y2, Y0, Y1
+	VMOVUPS Y1, Y1
+	VMULPS  Y3, Y0, Y5
+	VSUBPS  Y5, Y1, Y1
+	VMOVUPS Y1, (R11)(R8*1)
+	VMULPS  Y2, Y0, Y1
+	VMOVUPS Y1, Y1
+	VMULPS  Y3, Y0, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y4, Y1, Y1
+	VMOVUPS Y1, (R11)(R8*2)
+	VMULPS  (SI), Y0, Y1
+	VMOVUPS Y1, Y1
+	VMULPS  (DI), Y0, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  (DX), Y1, Y1
+	VMULPS  (SI)(AX*1), Y0, Y2
+	VMOVUPS Y2, Y2
+	VMULPS  (DI)(AX*1), Y0, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  (DX)(AX*1), Y2, Y2
+	VMULPS  (SI)(AX*2), Y0, Y3
+	VMOVUPS Y3, Y3
+	VMULPS  (DI)(AX*2), Y0, Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  (DX)(AX*2), Y3, Y3
+	VMULPS  (SI)(CX*1), Y0, Y4
+	VMOVUPS Y4, Y4
+	VMULPS  (DI)(CX*1), Y0, Y5
+	VADDPS  Y5, Y4, Y4
+	VADDPS  (DX)(CX*1), Y4, Y4
+	VMOVUPS Y1, Y1
+	VMULPS  Y2, Y0, Y5
+	VADDPS  Y5, Y1, Y1
+	VMULPS  Y3, Y0, Y5
+	VADDPS  Y5, Y1, Y1
+	VMOVUPS Y1, (R10)
+	VMULPS  Y2, Y0, Y1
+	VMOVUPS Y1, Y1
+	VMULPS  Y3, Y0, Y5
+	VSUBPS  Y5, Y1, Y1
+	VMOVUPS Y1, (R10)(R8*1)
+	VMULPS  Y2, Y0, Y1
+	VMOVUPS Y1, Y1
+	VMULPS  Y3, Y0, Y2
+	VADDPS  Y2, Y1, Y1
+	VADDPS  Y4, Y1, Y1
+	VMOVUPS Y1, (R10)(R8*2)
+	ADDQ    $0x20, BX
+	ADDQ    $0x20, SI
+	ADDQ    $0x20, DI
+	ADDQ    $0x20, DX
+	ADDQ    $0x20, R9
+	ADDQ    $0x20, R11
+	ADDQ    $0x20, R10
+	SUBQ    $0x08, R12
+	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func winogradInputAVX512(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+// Requires: AVX, AVX512F
+TEXT ·winogradInputAVX512(SB), NOSPLIT, $0-56
+	MOVQ         srcRow+32(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         srcCol+40(FP), AX
+	SHLQ         $0x02, AX
+	LEAQ         (AX)(AX*2), CX
+	MOVQ         src+24(FP), BX
+	LEAQ         (BX)(DX*1), SI
+	LEAQ         (SI)(DX*1), DI
+	LEAQ         (DI)(DX*1), DX
+	MOVQ         dstRow+8(FP), R10
+	SHLQ         $0x02, R10
+	MOVQ         dstCol+16(FP), R8
+	SHLQ         $0x02, R8
+	LEAQ         (R8)(R8*2), R9
+	MOVQ         dst+0(FP), R11
+	LEAQ         (R11)(R10*1), R12
+	LEAQ         (R12)(R10*1), R13
+	LEAQ         (R13)(R10*1), R10
+	MOVQ         n+48(FP), R14
+	MOVL         $0x3f000000, R15
+	VMOVD        R15, X0
+	VBROADCASTSS X0, Z0
+
+loop:
+	VMOVUPS (BX), Z0
+	VSUBPS  (DI), Z0, Z0
+	VMOVUPS (BX)(AX*1), Z1
+	VSUBPS  (DI)(AX*1), Z1, Z1
+	VMOVUPS (BX)(AX*2), Z2
+	VSUBPS  (DI)(AX*2), Z2, Z2
+	VMOVUPS (BX)(CX*1), Z3
+	VSUBPS  (DI)(CX*1), Z3, Z3
+	VMOVUPS Z0, Z0
+	VSUBPS  Z2, Z0, Z0
+	VMOVUPS Z0, (R11)
+	VMOVUPS Z1, Z0
+	VADDPS  Z2, Z0, Z0
+	VMOVUPS Z0, (R11)(R8*1)
+	VMOVUPS Z2, Z0
+	VSUBPS  Z1, Z0, Z0
+	VMOVUPS Z0, (R11)(R8*2)
+	VMOVUPS Z1, Z0
+	VSUBPS  Z3, Z0, Z0
+	VMOVUPS Z0, (R11)(R9*1)
+	VMOVUPS (SI), Z0
+	VADDPS  (DI), Z0, Z0
+	VMOVUPS (SI)(AX*1), Z1
+	VADDPS  (DI)(AX*1), Z1, Z1
+	VMOVUPS (SI)(AX*2), Z2
+	VADDPS  (DI)(AX*2), Z2, Z2
+	VMOVUPS (SI)(CX*1), Z3
+	VADDPS  (DI)(CX*1), Z3, Z3
+	VMOVUPS Z0, Z0
+	VSUBPS  Z2, Z0, Z0
+	VMOVUPS Z0, (R12)
+	VMOVUPS Z1, Z0
+	VADDPS  Z2, Z0, Z0
+	VMOVUPS Z0, (R12)(R8*1)
+	VMOVUPS Z2, Z0
+	VSUBPS  Z1, Z0, Z0
+	VMOVUPS Z0, (R12)(R8*2)
+	VMOVUPS Z1, Z0
+	VSUBPS  Z3, Z0, Z0
+	VMOVUPS Z0, (R12)(R9*1)
+	VMOVUPS (DI), Z0
+	VSUBPS  (SI), Z0, Z0
+	VMOVUPS (DI)(AX*1), Z1
+	VSUBPS  (SI)(AX*1), Z1, Z1
+	VMOVUPS (DI)(AX*2), Z2
+	VSUBPS  (SI)(AX*2), Z2, Z2
+	VMOVUPS (DI)(CX*1), Z3
+	VSUBPS  (SI)(CX*1), Z3, Z3
+	VMOVUPS Z0, Z0
+	VSUBPS  Z2, Z0, Z0
+	VMOVUPS Z0, (R13)
+	VMOVUPS Z1, Z0
+	VADDPS  Z2, Z0, Z0
+	VMOVUPS Z0, (R13)(R8*1)
+	VMOVUPS Z2, Z0
+	VSUBPS  Z1, Z0, Z0
+	VMOVUPS Z0, (R13)(R8*2)
+	VMOVUPS Z1, Z0
+	VSUBPS  Z3, Z0, Z0
+	VMOVUPS Z0, (R13)(R9*1)
+	VMOVUPS (SI), Z0
+	VSUBPS  (DX), Z0, Z0
+	VMOVUPS (SI)(AX*1), Z1
+	VSUBPS  (DX)(AX*1), Z1, Z1
+	VMOVUPS (SI)(AX*2), Z2
+	VSUBPS  (DX)(AX*2), Z2, Z2
+	VMOVUPS (SI)(CX*1), Z3
+	VSUBPS  (DX)(CX*1), Z3, Z3
+	VMOVUPS Z0, Z0
+	VSUBPS  Z2, Z0, Z0
+	VMOVUPS Z0, (R10)
+	VMOVUPS Z1, Z0
+	VADDPS  Z2, Z0, Z0
+	VMOVUPS Z0, (R10)(R8*1)
+	VMOVUPS Z2, Z0
+	VSUBPS  Z1, Z0, Z0
+	VMOVUPS Z0, (R10)(R8*2)
+	VMOVUPS Z1, Z0
+	VSUBPS  Z3, Z0, Z0
+	VMOVUPS Z0, (R10)(R9*1)
+	ADDQ    $0x40, BX
+	ADDQ    $0x40, SI
+	ADDQ    $0x40, DI
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, R11
+	ADDQ    $0x40, R12
+	ADDQ    $0x40, R13
+	ADDQ    $0x40, R10
+	SUBQ    $0x10, R14
+	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func winogradOutputAVX512(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+// Requires: AVX, AVX512F
+TEXT ·winogradOutputAVX512(SB), NOSPLIT, $0-56
+	MOVQ         srcRow+32(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         srcCol+40(FP), AX
+	SHLQ         $0x02, AX
+	LEAQ         (AX)(AX*2), CX
+	MOVQ         src+24(FP), BX
+	LEAQ         (BX)(DX*1), SI
+	LEAQ         (SI)(DX*1), DI
+	LEAQ         (DI)(DX*1), DX
+	MOVQ         dstRow+8(FP), R10
+	SHLQ         $0x02, R10
+	MOVQ         dstCol+16(FP), R8
+	SHLQ         $0x02, R8
+	LEAQ         (R8)(R8*2), R9
+	MOVQ         dst+0(FP), R9
+	LEAQ         (R9)(R10*1), R10
+	MOVQ         n+48(FP), R11
+	MOVL         $0x3f000000, R12
+	VMOVD        R12, X0
+	VBROADCASTSS X0, Z0
+
+loop:
+	VMOVUPS (BX), Z0
+	VADDPS  (SI), Z0, Z0
+	VADDPS  (DI), Z0, Z0
+	VMOVUPS (BX)(AX*1), Z1
+	VADDPS  (SI)(AX*1), Z1, Z1
+	VADDPS  (DI)(AX*1), Z1, Z1
+	VMOVUPS (BX)(AX*2), Z2
+	VADDPS  (SI)(AX*2), Z2, Z2
+	VADDPS  (DI)(AX*2), Z2, Z2
+	VMOVUPS (BX)(CX*1), Z3
+	VADDPS  (SI)(CX*1), Z3, Z3
+	VADDPS  (DI)(CX*1), Z3, Z3
+	VMOVUPS Z0, Z0
+	VADDPS  Z1, Z0, Z0
+	VADDPS  Z2, Z0, Z0
+	VMOVUPS Z0, (R9)
+	VMOVUPS Z1, Z0
+	VSUBPS  Z2, Z0, Z0
+	VSUBPS  Z3, Z0, Z0
+	VMOVUPS Z0, (R9)(R8*1)
+	VMOVUPS (SI), Z0
+	VSUBPS  (DI), Z0, Z0
+	VSUBPS  (DX), Z0, Z0
+	VMOVUPS (SI)(AX*1), Z1
+	VSUBPS  (DI)(AX*1), Z1, Z1
+	VSUBPS  (DX)(AX*1), Z1, Z1
+	VMOVUPS (SI)(AX*2), Z2
+	VSUBPS  (DI)(AX*2), Z2, Z2
+	VSUBPS  (DX)(AX*2), Z2, Z2
+	VMOVUPS (SI)(CX*1), Z3
+	VSUBPS  (DI)(CX*1), Z3, Z3
+	VSUBPS  (DX)(CX*1), Z3, Z3
+	VMOVUPS Z0, Z0
+	VADDPS  Z1, Z0, Z0
+	VADDPS  Z2, Z0, Z0
+	VMOVUPS Z0, (R10)
+	VMOVUPS Z1, Z0
+	VSUBPS  Z2, Z0, Z0
+	VSUBPS  Z3, Z0, Z0
+	VMOVUPS Z0, (R10)(R8*1)
+	ADDQ    $0x40, BX
+	ADDQ    $0x40, SI
+	ADDQ    $0x40, DI
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, R9
+	ADDQ    $0x40, R10
+	SUBQ    $0x10, R11
+	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func winogradOutputBackAVX512(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+// Requires: AVX, AVX512F
+TEXT ·winogradOutputBackAVX512(SB), NOSPLIT, $0-56
+	MOVQ         srcRow+32(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         srcCol+40(FP), AX
+	SHLQ         $0x02, AX
+	LEAQ         (AX)(AX*2), CX
+	MOVQ         src+24(FP), CX
+	LEAQ         (CX)(DX*1), DX
+	MOVQ         dstRow+8(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         dstCol+16(FP), BX
+	SHLQ         $0x02, BX
+	LEAQ         (BX)(BX*2), SI
+	MOVQ         dst+0(FP), R8
+	LEAQ         (R8)(DI*1), R9
+	LEAQ         (R9)(DI*1), R10
+	LEAQ         (R10)(DI*1), DI
+	MOVQ         n+48(FP), R11
+	MOVL         $0x3f000000, R12
+	VMOVD        R12, X0
+	VBROADCASTSS X0, Z0
+
+loop:
+	VMOVUPS (CX), Z0
+	VMOVUPS (CX)(AX*1), Z7
+	VMOVUPS Z0, Z8
+	VMOVUPS Z8, (R8)
+	VMOVUPS Z0, Z8
+	VADDPS  Z7, Z8, Z8
+	VMOVUPS Z8, (R8)(BX*1)
+	VMOVUPS Z0, Z0
+	VSUBPS  Z7, Z0, Z0
+	VMOVUPS Z0, (R8)(BX*2)
+	VPXORD  Z1, Z1, Z1
+	VSUBPS  Z7, Z1, Z1
+	VMOVUPS Z1, (R8)(SI*1)
+	VMOVUPS (CX), Z0
+	VADDPS  (DX), Z0, Z0
+	VMOVUPS (CX)(AX*1), Z7
+	VADDPS  (DX)(AX*1), Z7, Z7
+	VMOVUPS Z0, Z8
+	VMOVUPS Z8, (R9)
+	VMOVUPS Z0, Z8
+	VADDPS  Z7, Z8, Z8
+	VMOVUPS Z8, (R9)(BX*1)
+	VMOVUPS Z0, Z0
+	VSUBPS  Z7, Z0, Z0
+	VMOVUPS Z0, (R9)(BX*2)
+	VPXORD  Z2, Z2, Z2
+	VSUBPS  Z7, Z2, Z2
+	VMOVUPS Z2, (R9)(SI*1)
+	VMOVUPS (CX), Z0
+	VSUBPS  (DX), Z0, Z0
+	VMOVUPS (CX)(AX*1), Z7
+	VSUBPS  (DX)(AX*1), Z7, Z7
+	VMOVUPS Z0, Z8
+	VMOVUPS Z8, (R10)
+	VMOVUPS Z0, Z8
+	VADDPS  Z7, Z8, Z8
+	VMOVUPS Z8, (R10)(BX*1)
+	VMOVUPS Z0, Z0
+	VSUBPS  Z7, Z0, Z0
+	VMOVUPS Z0, (R10)(BX*2)
+	VPXORD  Z3, Z3, Z3
+	VSUBPS  Z7, Z3, Z3
+	VMOVUPS Z3, (R10)(SI*1)
+	VPXORD  Z4, Z4, Z4
+	VSUBPS  (DX), Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VSUBPS  (DX)(AX*1), Z5, Z5
+	VMOVUPS Z4, Z0
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z4, Z0
+	VADDPS  Z5, Z0, Z0
+	VMOVUPS Z0, (DI)(BX*1)
+	VMOVUPS Z4, Z0
+	VSUBPS  Z5, Z0, Z0
+	VMOVUPS Z0, (DI)(BX*2)
+	VPXORD  Z6, Z6, Z6
+	VSUBPS  Z5, Z6, Z6
+	VMOVUPS Z6, (DI)(SI*1)
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, R8
+	ADDQ    $0x40, R9
+	ADDQ    $0x40, R10
+	ADDQ    $0x40, DI
+	SUBQ    $0x10, R11
+	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func winogradWeightsAVX512(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+// Requires: AVX, AVX512F
+TEXT ·winogradWeightsAVX512(SB), NOSPLIT, $0-56
+	MOVQ         srcRow+32(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         srcCol+40(FP), AX
+	SHLQ         $0x02, AX
+	LEAQ         (AX)(AX*2), CX
+	MOVQ         src+24(FP), CX
+	LEAQ         (CX)(DX*1), BX
+	LEAQ         (BX)(DX*1), DX
+	MOVQ         dstRow+8(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         dstCol+16(FP), SI
+	SHLQ         $0x02, SI
+	LEAQ         (SI)(SI*2), DI
+	MOVQ         dst+0(FP), R9
+	LEAQ         (R9)(R8*1), R10
+	LEAQ         (R10)(R8*1), R11
+	LEAQ         (R11)(R8*1), R8
+	MOVQ         n+48(FP), R12
+	MOVL         $0x3f000000, R13
+	VMOVD        R13, X0
+	VBROADCASTSS X0, Z0
+
+loop:
+	VMOVUPS (CX), Z1
+	VMOVUPS (CX)(AX*1), Z2
+	VMOVUPS (CX)(AX*2), Z3
+	VMOVUPS Z1, Z4
+	VMOVUPS Z4, (R9)
+	VMULPS  Z1, Z0, Z4
+	VMOVUPS Z4, Z4
+	VMULPS  Z2, Z0, Z5
+	VADDPS  Z5, Z4, Z4
+	VMULPS  Z3, Z0, Z5
+	VADDPS  Z5, Z4, Z4
+	VMOVUPS Z4, (R9)(SI*1)
+	VMULPS  Z1, Z0, Z1
+	VMOVUPS Z1, Z1
+	VMULPS  Z3, Z0, Z4
+	VADDPS  Z4, Z1, Z1
+	VMULPS  Z2, Z0, Z2
+	VSUBPS  Z2, Z1, Z1
+	VMOVUPS Z1, (R9)(SI*2)
+	VMOVUPS Z3, Z1
+	VMOVUPS Z1, (R9)(DI*1)
+	VMULPS  (CX), Z0, Z1
+	VMOVUPS Z1, Z1
+	VMULPS  (BX), Z0, Z2
+	VADDPS  Z2, Z1, Z1
+	VMULPS  (DX), Z0, Z2
+	VADDPS  Z2, Z1, Z1
+	VMULPS  (CX)(AX*1), Z0, Z2
+	VMOVUPS Z2, Z2
+	VMULPS  (BX)(AX*1), Z0, Z3
+	VADDPS  Z3, Z2, Z2
+	VMULPS  (DX)(AX*1), Z0, Z3
+	VADDPS  Z3, Z2, Z2
+	VMULPS  (CX)(AX*2), Z0, Z3
+	VMOVUPS Z3, Z3
+	VMULPS  (BX)(AX*2), Z0, Z4
+	VADDPS  Z4, Z3, Z3
+	VMULPS  (DX)(AX*2), Z0, Z4
+	VADDPS  Z4, Z3, Z3
+	VMOVUPS Z1, Z4
+	VMOVUPS Z4, (R10)
+	VMULPS  Z1, Z0, Z4
+	VMOVUPS Z4, Z4
+	VMULPS  Z2, Z0, Z5
+	VADDPS  Z5, Z4, Z4
+	VMULPS  Z3, Z0, Z5
+	VADDPS  Z5, Z4, Z4
+	VMOVUPS Z4, (R10)(SI*1)
+	VMULPS  Z1, Z0, Z1
+	VMOVUPS Z1, Z1
+	VMULPS  Z3, Z0, Z4
+	VADDPS  Z4, Z1, Z1
+	VMULPS  Z2, Z0, Z2
+	VSUBPS  Z2, Z1, Z1
+	VMOVUPS Z1, (R10)(SI*2)
+	VMOVUPS Z3, Z1
+	VMOVUPS Z1, (R10)(DI*1)
+	VMULPS  (CX), Z0, Z1
+	VMOVUPS Z1, Z1
+	VMULPS  (DX), Z0, Z2
+	VADDPS  Z2, Z1, Z1
+	VMULPS  (BX), Z0, Z2
+	VSUBPS  Z2, Z1, Z1
+	VMULPS  (CX)(AX*1), Z0, Z2
+	VMOVUPS Z2, Z2
+	VMULPS  (DX)(AX*1), Z0, Z3
+	VADDPS  Z3, Z2, Z2
+	VMULPS  (BX)(AX*1), Z0, Z3
+	VSUBPS  Z3, Z2, Z2
+	VMULPS  (CX)(AX*2), Z0, Z3
+	VMOVUPS Z3, Z3
+	VMULPS  (DX)(AX*2), Z0, Z4
+	VADDPS  Z4, Z3, Z3
+	VMULPS  (BX)(AX*2), Z0, Z4
+	VSUBPS  Z4, Z3, Z3
+	VMOVUPS Z1, Z4
+	VMOVUPS Z4, (R11)
+	VMULPS  Z1, Z0, Z4
+	VMOVUPS Z4, Z4
+	VMULPS  Z2, Z0, Z5
+	VADDPS  Z5, Z4, Z4
+	VMULPS  Z3, Z0, Z5
+	VADDPS  Z5, Z4, Z4
+	VMOVUPS Z4, (R11)(SI*1)
+	VMULPS  Z1, Z0, Z1
+	VMOVUPS Z1, Z1
+	VMULPS  Z3, Z0, Z4
+	VADDPS  Z4, Z1, Z1
+	VMULPS  Z2, Z0, Z2
+	VSUBPS  Z2, Z1, Z1
+	VMOVUPS Z1, (R11)(SI*2)
+	VMOVUPS Z3, Z1
+	VMOVUPS Z1, (R11)(DI*1)
+	VMOVUPS (DX), Z1
+	VMOVUPS (DX)(AX*1), Z2
+	VMOVUPS (DX)(AX*2), Z3
+	VMOVUPS Z1, Z4
+	VMOVUPS Z4, (R8)
+	VMULPS  Z1, Z0, Z4
+	VMOVUPS Z4, Z4
+	VMULPS  Z2, Z0, Z5
+	VADDPS  Z5, Z4, Z4
+	VMULPS  Z3, Z0, Z5
+	VADDPS  Z5, Z4, Z4
+	VMOVUPS Z4, (R8)(SI*1)
+	VMULPS  Z1, Z0, Z1
+	VMOVUPS Z1, Z1
+	VMULPS  Z3, Z0, Z4
+	VADDPS  Z4, Z1, Z1
+	VMULPS  Z2, Z0, Z2
+	VSUBPS  Z2, Z1, Z1
+	VMOVUPS Z1, (R8)(SI*2)
+	VMOVUPS Z3, Z1
+	VMOVUPS Z1, (R8)(DI*1)
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, BX
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, R9
+	ADDQ    $0x40, R10
+	ADDQ    $0x40, R11
+	ADDQ    $0x40, R8
+	SUBQ    $0x10, R12
+	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func winogradWeightsBackAVX512(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+// Requires: AVX, AVX512F
+TEXT ·winogradWeightsBackAVX512(SB), NOSPLIT, $0-56
+	MOVQ         srcRow+32(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         srcCol+40(FP), AX
+	SHLQ         $0x02, AX
+	LEAQ         (AX)(AX*2), CX
+	MOVQ         src+24(FP), BX
+	LEAQ         (BX)(DX*1), SI
+	LEAQ         (SI)(DX*1), DI
+	LEAQ         (DI)(DX*1), DX
+	MOVQ         dstRow+8(FP), R10
+	SHLQ         $0x02, R10
+	MOVQ         dstCol+16(FP), R8
+	SHLQ         $0x02, R8
+	LEAQ         (R8)(R8*2), R9
+	MOVQ         dst+0(FP), R9
+	LEAQ         (R9)(R10*1), R11
+	LEAQ         (R11)(R10*1), R10
+	MOVQ         n+48(FP), R12
+	MOVL         $0x3f000000, R13
+	VMOVD        R13, X0
+	VBROADCASTSS X0, Z0
+
+loop:
+	VMOVUPS (BX), Z1
+	VMULPS  (SI), Z0, Z2
+	VADDPS  Z2, Z1, Z1
+	VMULPS  (DI), Z0, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS (BX)(AX*1), Z2
+	VMULPS  (SI)(AX*1), Z0, Z3
+	VADDPS  Z3, Z2, Z2
+	VMULPS  (DI)(AX*1), Z0, Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS (BX)(AX*2), Z3
+	VMULPS  (SI)(AX*2), Z0, Z4
+	VADDPS  Z4, Z3, Z3
+	VMULPS  (DI)(AX*2), Z0, Z4
+	VADDPS  Z4, Z3, Z3
+	VMOVUPS (BX)(CX*1), Z4
+	VMULPS  (SI)(CX*1), Z0, Z5
+	VADDPS  Z5, Z4, Z4
+	VMULPS  (DI)(CX*1), Z0, Z5
+	VADDPS  Z5, Z4, Z4
+	VMOVUPS Z1, Z1
+	VMULPS  Z2, Z0, Z5
+	VADDPS  Z5, Z1, Z1
+	VMULPS  Z3, Z0, Z5
+	VADDPS  Z5, Z1, Z1
+	VMOVUPS Z1, (R9)
+	VMULPS  Z2, Z0, Z1
+	VMOVUPS Z1, Z1
+	VMULPS  Z3, Z0, Z5
+	VSUBPS  Z5, Z1, Z1
+	VMOVUPS Z1, (R9)(R8*1)
+	VMULPS  Z2, Z0, Z1
+	VMOVUPS Z1, Z1
+	VMULPS  Z3, Z0, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z4, Z1, Z1
+	VMOVUPS Z1, (R9)(R8*2)
+	VMULPS  (SI), Z0, Z1
+	VMOVUPS Z1, Z1
+	VMULPS  (DI), Z0, Z2
+	VSUBPS  Z2, Z1, Z1
+	VMULPS  (SI)(AX*1), Z0, Z2
+	VMOVUPS Z2, Z2
+	VMULPS  (DI)(AX*1), Z0, Z3
+	VSUBPS  Z3, Z2, Z2
+	VMULPS  (SI)(AX*2), Z0, Z3
+	VMOVUPS Z3, Z3
+	VMULPS  (DI)(AX*2), Z0, Z4
+	VSUBPS  Z4, Z3, Z3
+	VMULPS  (SI)(CX*1), Z0, Z4
+	VMOVUPS Z4, Z4
+	VMULPS  (DI)(CX*1), Z0, Z5
+	VSUBPS  Z5, Z4, Z4
+	VMOVUPS Z1, Z1
+	VMULPS  Z2, Z0, Z5
+	VADDPS  Z5, Z1, Z1
+	VMULPS  Z3, Z0, Z5
+	VADDPS  Z5, Z1, Z1
+	VMOVUPS Z1, (R11)
+	VMULPS  Z2, Z0, Z1
+	VMOVUPS Z1, Z1
+	VMULPS  Z3, Z0, Z5
+	VSUBPS  Z5, Z1, Z1
+	VMOVUPS Z1, (R11)(R8*1)
+	VMULPS  Z2, Z0, Z1
+	VMOVUPS Z1, Z1
+	VMULPS  Z3, Z0, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z4, Z1, Z1
+	VMOVUPS Z1, (R11)(R8*2)
+	VMULPS  (SI), Z0, Z1
+	VMOVUPS Z1, Z1
+	VMULPS  (DI), Z0, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  (DX), Z1, Z1
+	VMULPS  (SI)(AX*1), Z0, Z2
+	VMOVUPS Z2, Z2
+	VMULPS  (DI)(AX*1), Z0, Z3
+	VADDPS  Z3, Z2, Z2
+	VADDPS  (DX)(AX*1), Z2, Z2
+	VMULPS  (SI)(AX*2), Z0, Z3
+	VMOVUPS Z3, Z3
+	VMULPS  (DI)(AX*2), Z0, Z4
+	VADDPS  Z4, Z3, Z3
+	VADDPS  (DX)(AX*2), Z3, Z3
+	VMULPS  (SI)(CX*1), Z0, Z4
+	VMOVUPS Z4, Z4
+	VMULPS  (DI)(CX*1), Z0, Z5
+	VADDPS  Z5, Z4, Z4
+	VADDPS  (DX)(CX*1), Z4, Z4
+	VMOVUPS Z1, Z1
+	VMULPS  Z2, Z0, Z5
+	VADDPS  Z5, Z1, Z1
+	VMULPS  Z3, Z0, Z5
+	VADDPS  Z5, Z1, Z1
+	VMOVUPS Z1, (R10)
+	VMULPS  Z2, Z0, Z1
+	VMOVUPS Z1, Z1
+	VMULPS  Z3, Z0, Z5
+	VSUBPS  Z5, Z1, Z1
+	VMOVUPS Z1, (R10)(R8*1)
+	VMULPS  Z2, Z0, Z1
+	VMOVUPS Z1, Z1
+	VMULPS  Z3, Z0, Z2
+	VADDPS  Z2, Z1, Z1
+	VADDPS  Z4, Z1, Z1
+	VMOVUPS Z1, (R10)(R8*2)
+	ADDQ    $0x40, BX
+	ADDQ    $0x40, SI
+	ADDQ    $0x40, DI
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, R9
+	ADDQ    $0x40, R11
+	ADDQ    $0x40, R10
+	SUBQ    $0x10, R12
+	JNZ     loop
+	VZEROUPPER
+	RET

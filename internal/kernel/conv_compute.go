@@ -7,21 +7,24 @@ func (c *correlation) run(p *Pool) {
 	c.src, c.weights, c.dst, c.bias = nil, nil, nil, nil
 }
 
-// setEpilogue makes the results of a convolution max(floor, result + bias).
-func (c *correlation) setEpilogue(bias []float32, relu bool) {
-	c.floor, c.bias = noFloor, nil
+// epilogue returns the bias and the least value that make the results of a
+// convolution max(floor, result + bias); a nil bias means that there is nothing
+// to do.
+func (ws *Workspace) epilogue(channels int, bias []float32, relu bool) ([]float32, float32) {
+	floor := noFloor
 	if relu {
-		c.floor = 0
+		floor = 0
 	}
 	if bias == nil && relu {
-		if len(c.zeros) < c.g.CO {
-			c.zeros = make([]float32, c.g.CO)
+		if len(ws.zeros) < channels {
+			ws.zeros = make([]float32, channels)
 		}
-		bias = c.zeros
+		bias = ws.zeros
 	}
 	if bias != nil {
-		c.bias = atLeast("the bias", bias, c.g.CO)
+		bias = atLeast("the bias", bias, channels)
 	}
+	return bias, floor
 }
 
 // channelTile is some result channels of a group that are computed together.

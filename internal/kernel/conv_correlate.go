@@ -104,7 +104,6 @@ type correlation struct {
 	src, weights, dst []float32
 	bias              []float32 // nil: no epilogue
 	floor             float32
-	zeros             []float32 // a bias for where there is none
 }
 
 // minPixels is how many results of a channel are computed with the same

@@ -17,6 +17,10 @@ func nativeConvISAs() (list []*convISA) {
 			sumRows:   sumRowsPortable,
 			pool2:     poolPairsPortable,
 			unpool2:   unpoolPairsPortable,
+			winograd: [winogradMatrixCount]sandwichKernel{
+				winogradB: winogradInputAVX2, winogradA: winogradOutputAVX2, winogradAT: winogradOutputBackAVX2,
+				winogradG: winogradWeightsAVX2, winogradGT: winogradWeightsBackAVX2,
+			},
 		})
 	}
 	if hasAVX512 {
@@ -33,6 +37,10 @@ func nativeConvISAs() (list []*convISA) {
 			sumRows:   sumWideRowsAVX512,
 			pool2:     poolRowPairsAVX512,
 			unpool2:   unpoolRowPairsAVX512,
+			winograd: [winogradMatrixCount]sandwichKernel{
+				winogradB: winogradInputAVX512, winogradA: winogradOutputAVX512, winogradAT: winogradOutputBackAVX512,
+				winogradG: winogradWeightsAVX512, winogradGT: winogradWeightsBackAVX512,
+			},
 		})
 	}
 	return list

@@ -55,6 +55,10 @@ var convShapes = map[string]Conv{
 	"kernel of six":                   square(2, 3, 9, 17, 6, 1, 2, 1, 1),
 	"wide":                            {N: 2, CI: 3, H: 2, W: 37, CO: 5, KH: 1, KW: 11, StrideH: 1, StrideW: 1, PadH: 0, PadW: 4, DilH: 1, DilW: 1, Groups: 1},
 	"tall":                            {N: 2, CI: 3, H: 19, W: 1, CO: 5, KH: 4, KW: 1, StrideH: 3, StrideW: 2, PadH: 1, PadW: 0, DilH: 2, DilW: 1, Groups: 1},
+	"many channels":                   square(5, 32, 8, 48, 3, 1, 1, 1, 1),
+	"many channels, odd":              square(5, 48, 7, 32, 3, 1, 1, 1, 1),
+	"many channels, no padding":       {N: 4, CI: 32, H: 11, W: 6, CO: 32, KH: 3, KW: 3, StrideH: 1, StrideW: 1, PadH: 0, PadW: 2, DilH: 1, DilW: 1, Groups: 1},
+	"many channels, many tiles":       square(2, 32, 45, 32, 3, 1, 1, 1, 1),
 	"different in the two directions": {N: 2, CI: 4, H: 9, W: 13, CO: 6, KH: 2, KW: 3, StrideH: 3, StrideW: 2, PadH: 1, PadW: 2, DilH: 2, DilW: 1, Groups: 2},
 }
 

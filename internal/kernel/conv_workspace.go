@@ -9,6 +9,9 @@ import "sync"
 type Workspace struct {
 	correlation correlation
 	weights     weightGradient
+	winograd    winograd
+	gradient    winogradGradient
+	zeros       []float32 // a bias for where there is none
 
 	mu   sync.Mutex
 	free []*convScratch
@@ -21,6 +24,8 @@ type convScratch struct {
 	b        []float32 // the transposed gradient of the output
 	sweep    sweep
 	epilogue epilogue
+
+	v, m, band []float32 // transforms of entries and of results; lines of either
 }
 
 func (ws *Workspace) orNew() *Workspace {

@@ -24,5 +24,6 @@ func main() {
 	sumRows()
 	maxPool()
 	maxPoolBackward()
+	winograd()
 	Generate()
 }
