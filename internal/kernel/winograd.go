@@ -90,7 +90,8 @@ func combination(c []float32, x *[4]float32) (v float32) {
 }
 
 // winogradFits tells whether a convolution is computed this way: where the
-// channels fill vectors and products, and the tiles outweigh the weights.
+// channels fill vectors and products, and the tiles outweigh the weights. Since
+// the batch counts, an image alone may differ from one in a batch by rounding.
 func winogradFits(g Conv) bool {
 	const leastChannels, leastTiles = 32, 64
 	return g.KH == 3 && g.KW == 3 && g.StrideH == 1 && g.StrideW == 1 && g.DilH == 1 && g.DilW == 1 && g.Groups == 1 &&
