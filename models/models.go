@@ -16,6 +16,39 @@ var builders = map[string]builder{
 	"mlp":     func(c int, in []int, r *rand.Rand) (nn.Module, error) { return NewMLP(c, in, r) },
 	"lenet":   func(c int, in []int, r *rand.Rand) (nn.Module, error) { return NewLeNet(c, in, r) },
 	"convnet": func(c int, in []int, r *rand.Rand) (nn.Module, error) { return NewConvnet(c, in, r) },
+
+	"vgg-small": func(c int, in []int, r *rand.Rand) (nn.Module, error) { return NewSmallVGG(c, in, r) },
+	"vgg11":     vgg(VGGConfig{Stages: vgg11}),
+	"vgg11-bn":  vgg(VGGConfig{Stages: vgg11, BatchNorm: true}),
+	"vgg13":     vgg(VGGConfig{Stages: vgg13}),
+	"vgg13-bn":  vgg(VGGConfig{Stages: vgg13, BatchNorm: true}),
+	"vgg16":     vgg(VGGConfig{Stages: vgg16}),
+	"vgg16-bn":  vgg(VGGConfig{Stages: vgg16, BatchNorm: true}),
+
+	"resnet20": cifarResNet(3),
+	"resnet32": cifarResNet(5),
+	"resnet56": cifarResNet(9),
+	"resnet18": resNet([4]int{2, 2, 2, 2}, false),
+	"resnet34": resNet([4]int{3, 4, 6, 3}, false),
+	"resnet50": resNet([4]int{3, 4, 6, 3}, true),
+}
+
+var (
+	vgg11 = [5]int{1, 1, 2, 2, 2}
+	vgg13 = [5]int{2, 2, 2, 2, 2}
+	vgg16 = [5]int{2, 2, 3, 3, 3}
+)
+
+func vgg(config VGGConfig) builder {
+	return func(c int, in []int, r *rand.Rand) (nn.Module, error) { return NewVGG(config, c, in, r) }
+}
+
+func cifarResNet(blocks int) builder {
+	return func(c int, in []int, r *rand.Rand) (nn.Module, error) { return NewCIFARResNet(blocks, c, in, r) }
+}
+
+func resNet(blocks [4]int, bottleneck bool) builder {
+	return func(c int, in []int, r *rand.Rand) (nn.Module, error) { return NewResNet(blocks, bottleneck, c, in, r) }
 }
 
 // Names returns the names that New knows, sorted.

@@ -15,7 +15,12 @@ func rng(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
 
 func network(t testing.TB, m nn.Module, c nn.Config) *nn.Network {
 	t.Helper()
-	net, err := nn.NewNetwork(m, []int{1, 28, 28}, c)
+	return networkFor(t, m, []int{1, 28, 28}, c)
+}
+
+func networkFor(t testing.TB, m nn.Module, shape []int, c nn.Config) *nn.Network {
+	t.Helper()
+	net, err := nn.NewNetwork(m, shape, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,10 +72,21 @@ func TestParameters(t *testing.T) {
 }
 
 func TestSeedDecidesParameters(t *testing.T) {
-	for _, name := range models.Names() {
+	makers := map[string]func(*rand.Rand) (nn.Module, error){
+		"vgg": func(r *rand.Rand) (nn.Module, error) {
+			return models.NewVGG(models.VGGConfig{Stages: [5]int{1, 1, 1, 1, 1}, Hidden: 2}, 10, []int{3, 32, 32}, r)
+		},
+		"bottlenecks": func(r *rand.Rand) (nn.Module, error) {
+			return models.NewResNet([4]int{1, 1, 1, 1}, true, 10, []int{3, 32, 32}, r)
+		},
+	}
+	for _, name := range []string{"mlp", "lenet", "convnet", "vgg-small", "resnet20", "resnet18"} {
+		makers[name] = func(r *rand.Rand) (nn.Module, error) { return models.New(name, 10, []int{3, 32, 32}, r) }
+	}
+	for name, make := range makers {
 		var values [3][]float32
 		for i, seed := range []uint64{7, 7, 8} {
-			m, err := models.New(name, 10, []int{1, 28, 28}, rng(seed))
+			m, err := make(rng(seed))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -97,6 +113,13 @@ func TestInputShapes(t *testing.T) {
 		"mlp":     {{1}, {3, 5, 4}},
 		"lenet":   {{1, 12, 12}, {3, 33, 30}},
 		"convnet": {{1, 8, 8}, {3, 33, 30}},
+
+		"vgg-small": {{1, 16, 16}, {3, 33, 30}},
+		"resnet20":  {{1, 4, 4}, {3, 33, 30}},
+		"resnet32":  {{3, 8, 8}},
+		"resnet56":  {{3, 8, 8}},
+		"resnet18":  {{1, 32, 32}, {3, 37, 33}},
+		"resnet50":  {{3, 33, 37}},
 	} {
 		for _, shape := range shapes {
 			m, err := models.New(name, 3, shape, rng(1))
@@ -129,7 +152,7 @@ func TestNewRefuses(t *testing.T) {
 		rng     *rand.Rand
 		want    string
 	}{
-		{"alexnet", 10, []int{1, 28, 28}, rng(1), `unknown model "alexnet"; known are: convnet, lenet, mlp`},
+		{"alexnet", 10, []int{1, 28, 28}, rng(1), `unknown model "alexnet"; known are: convnet, lenet, mlp, resnet18, `},
 		{"mlp", 1, []int{784}, rng(1), "1 classes"},
 		{"mlp", 10, nil, rng(1), "input shape []"},
 		{"mlp", 10, []int{28, 0}, rng(1), "input shape [28 0]"},
@@ -137,6 +160,10 @@ func TestNewRefuses(t *testing.T) {
 		{"convnet", 10, []int{784}, rng(1), "convnet: input shape [784], want [channels, height, width] of at least 8x8"},
 		{"convnet", 10, []int{1, 7, 28}, rng(1), "at least 8x8"},
 		{"lenet", 10, []int{1, 11, 28}, rng(1), "at least 12x12"},
+		{"vgg-small", 10, []int{3, 16, 15}, rng(1), "vgg-small: input shape [3 16 15], want [channels, height, width] of at least 16x16"},
+		{"vgg16", 10, []int{3, 31, 32}, rng(1), "at least 32x32"},
+		{"resnet20", 10, []int{3, 3, 4}, rng(1), "at least 4x4"},
+		{"resnet50", 10, []int{32, 32}, rng(1), "at least 32x32"},
 	} {
 		m, err := models.New(c.name, c.classes, c.shape, c.rng)
 		if err == nil || !strings.Contains(err.Error(), c.want) || m != nil {
