@@ -107,6 +107,13 @@ func ConvForward(p *Pool, g Conv, x, w, bias, y []float32, relu bool, ws *Worksp
 	ws = ws.orNew()
 	x, w, y = atLeast("the input", x, g.InLen()), atLeast("the weights", w, g.WeightLen()), atLeast("the output", y, g.OutLen())
 	bias, floor := ws.epilogue(g.CO, bias, relu)
+	if g.depthwise() {
+		d := &ws.depthwise
+		d.start(ws, g, x, w, y)
+		d.bias, d.relu = bias, relu
+		d.forward(p, false)
+		return
+	}
 	if winogradFits(g) {
 		c := &ws.winograd
 		c.src, c.weights, c.dst, c.bias, c.floor = x, w, y, bias, floor
@@ -124,6 +131,10 @@ func ConvForward(p *Pool, g Conv, x, w, bias, y []float32, relu bool, ws *Worksp
 func ConvBackwardInput(p *Pool, g Conv, dy, w, dx []float32, ws *Workspace) {
 	ws = ws.orNew()
 	dy, w, dx = atLeast("dy", dy, g.OutLen()), atLeast("the weights", w, g.WeightLen()), atLeast("dx", dx, g.InLen())
+	if g.depthwise() {
+		ws.depthwise.backwardInput(p, ws, g, dy, w, dx)
+		return
+	}
 	if winogradFits(g) {
 		c := &ws.winograd
 		c.src, c.weights, c.dst, c.bias = dy, w, dx, nil
@@ -143,6 +154,14 @@ func ConvBackwardParams(p *Pool, g Conv, x, dy, dw, db []float32, ws *Workspace)
 	x, dy, dw = atLeast("the input", x, g.InLen()), atLeast("dy", dy, g.OutLen()), atLeast("dw", dw, g.WeightLen())
 	if db != nil {
 		db = atLeast("db", db, g.CO)
+	}
+	if g.depthwise() {
+		d := &ws.depthwise
+		d.start(ws, g, x, nil, dy)
+		d.dw, d.db = dw, db
+		p.run(g.CI, (*depthwiseWeights)(d))
+		d.finish()
+		return
 	}
 	if winogradFits(g) {
 		d := &ws.gradient

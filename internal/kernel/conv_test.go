@@ -43,6 +43,8 @@ var convShapes = map[string]Conv{
 	"pointwise, halved":               square(2, 20, 9, 24, 1, 2, 0, 1, 1),
 	"stem":                            square(1, 3, 20, 40, 7, 2, 3, 1, 1),
 	"depthwise":                       square(2, 6, 9, 6, 3, 1, 1, 1, 6),
+	"depthwise, halved":               square(3, 5, 20, 5, 3, 2, 1, 1, 5),
+	"depthwise, dilated":              {N: 9, CI: 4, H: 9, W: 37, CO: 4, KH: 2, KW: 3, StrideH: 1, StrideW: 3, PadH: 1, PadW: 2, DilH: 3, DilW: 2, Groups: 4},
 	"groups":                          square(5, 6, 5, 70, 3, 1, 1, 1, 2),
 	"groups in place":                 square(9, 6, 4, 4, 2, 1, 0, 1, 2),
 	"one entry":                       square(1, 1, 1, 1, 1, 1, 0, 1, 1),

@@ -11,6 +11,7 @@ type Workspace struct {
 	weights     weightGradient
 	winograd    winograd
 	gradient    winogradGradient
+	depthwise   depthwise
 	zeros       []float32 // a bias for where there is none
 
 	mu   sync.Mutex
@@ -26,6 +27,7 @@ type convScratch struct {
 	epilogue epilogue
 
 	v, m, band []float32 // transforms of entries and of results; lines of either
+	sums       []float64
 }
 
 func (ws *Workspace) orNew() *Workspace {

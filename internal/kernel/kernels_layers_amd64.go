@@ -14,6 +14,16 @@ func sumPlanesAVX2(m *float32, x *float32, ld int, rows int, n int)
 //go:noescape
 func momentsAVX2(m *float32, x *float32, ld int, rows int, n int, near float32)
 
+// axpyPlanesAVX2 sets y = y + w*x, over at least one row of at least one element.
+//
+//go:noescape
+func axpyPlanesAVX2(y *float32, x *float32, ld int, rows int, n int, w float32)
+
+// dotPlanesAVX2 adds a*b, over at least one row of at least one element.
+//
+//go:noescape
+func dotPlanesAVX2(m *float32, a *float32, b *float32, ld int, rows int, n int)
+
 // normAVX2 sets y = (x-mean)*scale + beta, over at least one row of at least one element.
 //
 //go:noescape
@@ -63,6 +73,11 @@ func normBackReLUAVX2(dx *float32, dy *float32, x *float32, ld int, rows int, n 
 //
 //go:noescape
 func layerNormGradAVX2(m *float32, dy *float32, x *float32, gamma *float32, ld int, rows int, n int, mean float32)
+
+// tapSumsAVX2 sets y = bias + the sum over k < taps of w[k] * x[off[k]:], over rows of n columns, a multiple of 16.
+//
+//go:noescape
+func tapSumsAVX2(y *float32, ldy int, x *float32, ldx int, w *float32, off *int, taps int, rows int, n int, bias float32)
 
 // layerNormAVX2 sets y = (x-mean)*inv*gamma + beta.
 //
@@ -189,6 +204,16 @@ func sumPlanesAVX512(m *float32, x *float32, ld int, rows int, n int)
 //go:noescape
 func momentsAVX512(m *float32, x *float32, ld int, rows int, n int, near float32)
 
+// axpyPlanesAVX512 sets y = y + w*x, over at least one row of at least one element.
+//
+//go:noescape
+func axpyPlanesAVX512(y *float32, x *float32, ld int, rows int, n int, w float32)
+
+// dotPlanesAVX512 adds a*b, over at least one row of at least one element.
+//
+//go:noescape
+func dotPlanesAVX512(m *float32, a *float32, b *float32, ld int, rows int, n int)
+
 // normAVX512 sets y = (x-mean)*scale + beta, over at least one row of at least one element.
 //
 //go:noescape
@@ -238,6 +263,11 @@ func normBackReLUAVX512(dx *float32, dy *float32, x *float32, ld int, rows int, 
 //
 //go:noescape
 func layerNormGradAVX512(m *float32, dy *float32, x *float32, gamma *float32, ld int, rows int, n int, mean float32)
+
+// tapSumsAVX512 sets y = bias + the sum over k < taps of w[k] * x[off[k]:], over rows of n columns, a multiple of 16.
+//
+//go:noescape
+func tapSumsAVX512(y *float32, ldy int, x *float32, ldx int, w *float32, off *int, taps int, rows int, n int, bias float32)
 
 // layerNormAVX512 sets y = (x-mean)*inv*gamma + beta.
 //

@@ -278,6 +278,262 @@ next:
 	VZEROUPPER
 	RET
 
+// func axpyPlanesAVX2(y *float32, x *float32, ld int, rows int, n int, w float32)
+// Requires: AVX
+TEXT ·axpyPlanesAVX2(SB), NOSPLIT, $0-44
+	MOVQ         y+0(FP), AX
+	MOVQ         x+8(FP), CX
+	VBROADCASTSS w+40(FP), Y0
+	MOVQ         ld+16(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         rows+24(FP), BX
+	MOVQ         n+32(FP), SI
+	MOVQ         SI, DI
+	ANDQ         $0x07, DI
+	LEAQ         laneMasks<>+0(SB), R8
+	NEGQ         DI
+	VMOVUPS      32(R8)(DI*4), Y1
+	NEGQ         DI
+
+row:
+	XORQ DI, DI
+	MOVQ SI, R8
+	SUBQ $0x20, R8
+	JL   few
+
+wide:
+	VMOVUPS (AX)(DI*4), Y2
+	VMOVUPS (CX)(DI*4), Y3
+	VMULPS  Y3, Y0, Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS Y2, (AX)(DI*4)
+	VMOVUPS 32(AX)(DI*4), Y2
+	VMOVUPS 32(CX)(DI*4), Y3
+	VMULPS  Y3, Y0, Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS Y2, 32(AX)(DI*4)
+	VMOVUPS 64(AX)(DI*4), Y2
+	VMOVUPS 64(CX)(DI*4), Y3
+	VMULPS  Y3, Y0, Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS Y2, 64(AX)(DI*4)
+	VMOVUPS 96(AX)(DI*4), Y2
+	VMOVUPS 96(CX)(DI*4), Y3
+	VMULPS  Y3, Y0, Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS Y2, 96(AX)(DI*4)
+	ADDQ    $0x20, DI
+	SUBQ    $0x20, R8
+	JGE     wide
+
+few:
+	ADDQ       $0x20, R8
+	CMPQ       R8, $0x08
+	JGE        whole0
+	TESTQ      R8, R8
+	JZ         next
+	VMASKMOVPS (AX)(DI*4), Y1, Y2
+	VMASKMOVPS (CX)(DI*4), Y1, Y3
+	VMULPS     Y3, Y0, Y3
+	VADDPS     Y3, Y2, Y2
+	VMASKMOVPS Y2, Y1, (AX)(DI*4)
+	JMP        next
+
+whole0:
+	VMOVUPS    (AX)(DI*4), Y2
+	VMOVUPS    (CX)(DI*4), Y3
+	VMULPS     Y3, Y0, Y3
+	VADDPS     Y3, Y2, Y2
+	VMOVUPS    Y2, (AX)(DI*4)
+	ADDQ       $0x08, DI
+	SUBQ       $0x08, R8
+	CMPQ       R8, $0x08
+	JGE        whole1
+	TESTQ      R8, R8
+	JZ         next
+	VMASKMOVPS (AX)(DI*4), Y1, Y2
+	VMASKMOVPS (CX)(DI*4), Y1, Y3
+	VMULPS     Y3, Y0, Y3
+	VADDPS     Y3, Y2, Y2
+	VMASKMOVPS Y2, Y1, (AX)(DI*4)
+	JMP        next
+
+whole1:
+	VMOVUPS    (AX)(DI*4), Y2
+	VMOVUPS    (CX)(DI*4), Y3
+	VMULPS     Y3, Y0, Y3
+	VADDPS     Y3, Y2, Y2
+	VMOVUPS    Y2, (AX)(DI*4)
+	ADDQ       $0x08, DI
+	SUBQ       $0x08, R8
+	CMPQ       R8, $0x08
+	JGE        whole2
+	TESTQ      R8, R8
+	JZ         next
+	VMASKMOVPS (AX)(DI*4), Y1, Y2
+	VMASKMOVPS (CX)(DI*4), Y1, Y3
+	VMULPS     Y3, Y0, Y3
+	VADDPS     Y3, Y2, Y2
+	VMASKMOVPS Y2, Y1, (AX)(DI*4)
+	JMP        next
+
+whole2:
+	VMOVUPS    (AX)(DI*4), Y2
+	VMOVUPS    (CX)(DI*4), Y3
+	VMULPS     Y3, Y0, Y3
+	VADDPS     Y3, Y2, Y2
+	VMOVUPS    Y2, (AX)(DI*4)
+	ADDQ       $0x08, DI
+	SUBQ       $0x08, R8
+	CMPQ       R8, $0x08
+	JGE        whole3
+	TESTQ      R8, R8
+	JZ         next
+	VMASKMOVPS (AX)(DI*4), Y1, Y2
+	VMASKMOVPS (CX)(DI*4), Y1, Y3
+	VMULPS     Y3, Y0, Y3
+	VADDPS     Y3, Y2, Y2
+	VMASKMOVPS Y2, Y1, (AX)(DI*4)
+	JMP        next
+
+whole3:
+next:
+	ADDQ DX, AX
+	ADDQ DX, CX
+	DECQ BX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func dotPlanesAVX2(m *float32, a *float32, b *float32, ld int, rows int, n int)
+// Requires: AVX
+TEXT ·dotPlanesAVX2(SB), NOSPLIT, $0-48
+	MOVQ    a+8(FP), AX
+	MOVQ    b+16(FP), CX
+	MOVQ    ld+24(FP), DX
+	SHLQ    $0x02, DX
+	MOVQ    rows+32(FP), BX
+	MOVQ    n+40(FP), SI
+	MOVQ    m+0(FP), DI
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	MOVQ    SI, DI
+	ANDQ    $0x07, DI
+	LEAQ    laneMasks<>+0(SB), R8
+	NEGQ    DI
+	VMOVUPS 32(R8)(DI*4), Y4
+	NEGQ    DI
+
+row:
+	XORQ DI, DI
+	MOVQ SI, R8
+	SUBQ $0x20, R8
+	JL   few
+
+wide:
+	VMOVUPS (AX)(DI*4), Y5
+	VMOVUPS (CX)(DI*4), Y6
+	VMULPS  Y6, Y5, Y5
+	VADDPS  Y5, Y0, Y0
+	VMOVUPS 32(AX)(DI*4), Y5
+	VMOVUPS 32(CX)(DI*4), Y6
+	VMULPS  Y6, Y5, Y5
+	VADDPS  Y5, Y1, Y1
+	VMOVUPS 64(AX)(DI*4), Y5
+	VMOVUPS 64(CX)(DI*4), Y6
+	VMULPS  Y6, Y5, Y5
+	VADDPS  Y5, Y2, Y2
+	VMOVUPS 96(AX)(DI*4), Y5
+	VMOVUPS 96(CX)(DI*4), Y6
+	VMULPS  Y6, Y5, Y5
+	VADDPS  Y5, Y3, Y3
+	ADDQ    $0x20, DI
+	SUBQ    $0x20, R8
+	JGE     wide
+
+few:
+	ADDQ       $0x20, R8
+	CMPQ       R8, $0x08
+	JGE        whole0
+	TESTQ      R8, R8
+	JZ         next
+	VMASKMOVPS (AX)(DI*4), Y4, Y5
+	VMASKMOVPS (CX)(DI*4), Y4, Y6
+	VMULPS     Y6, Y5, Y5
+	VANDPS     Y4, Y5, Y5
+	VADDPS     Y5, Y0, Y0
+	JMP        next
+
+whole0:
+	VMOVUPS    (AX)(DI*4), Y5
+	VMOVUPS    (CX)(DI*4), Y6
+	VMULPS     Y6, Y5, Y5
+	VADDPS     Y5, Y0, Y0
+	ADDQ       $0x08, DI
+	SUBQ       $0x08, R8
+	CMPQ       R8, $0x08
+	JGE        whole1
+	TESTQ      R8, R8
+	JZ         next
+	VMASKMOVPS (AX)(DI*4), Y4, Y5
+	VMASKMOVPS (CX)(DI*4), Y4, Y6
+	VMULPS     Y6, Y5, Y5
+	VANDPS     Y4, Y5, Y5
+	VADDPS     Y5, Y1, Y1
+	JMP        next
+
+whole1:
+	VMOVUPS    (AX)(DI*4), Y5
+	VMOVUPS    (CX)(DI*4), Y6
+	VMULPS     Y6, Y5, Y5
+	VADDPS     Y5, Y1, Y1
+	ADDQ       $0x08, DI
+	SUBQ       $0x08, R8
+	CMPQ       R8, $0x08
+	JGE        whole2
+	TESTQ      R8, R8
+	JZ         next
+	VMASKMOVPS (AX)(DI*4), Y4, Y5
+	VMASKMOVPS (CX)(DI*4), Y4, Y6
+	VMULPS     Y6, Y5, Y5
+	VANDPS     Y4, Y5, Y5
+	VADDPS     Y5, Y2, Y2
+	JMP        next
+
+whole2:
+	VMOVUPS    (AX)(DI*4), Y5
+	VMOVUPS    (CX)(DI*4), Y6
+	VMULPS     Y6, Y5, Y5
+	VADDPS     Y5, Y2, Y2
+	ADDQ       $0x08, DI
+	SUBQ       $0x08, R8
+	CMPQ       R8, $0x08
+	JGE        whole3
+	TESTQ      R8, R8
+	JZ         next
+	VMASKMOVPS (AX)(DI*4), Y4, Y5
+	VMASKMOVPS (CX)(DI*4), Y4, Y6
+	VMULPS     Y6, Y5, Y5
+	VANDPS     Y4, Y5, Y5
+	VADDPS     Y5, Y3, Y3
+	JMP        next
+
+whole3:
+next:
+	ADDQ    DX, AX
+	ADDQ    DX, CX
+	DECQ    BX
+	JNZ     row
+	MOVQ    m+0(FP), AX
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 64(AX)
+	VMOVUPS Y3, 96(AX)
+	VZEROUPPER
+	RET
+
 // func normAVX2(y *float32, x *float32, ld int, rows int, n int, mean float32, scale float32, beta float32)
 // Requires: AVX
 TEXT ·normAVX2(SB), NOSPLIT, $0-52
@@ -2092,6 +2348,53 @@ next:
 	VMOVUPS Y6, 160(AX)
 	VMOVUPS Y7, 192(AX)
 	VMOVUPS Y8, 224(AX)
+	VZEROUPPER
+	RET
+
+// func tapSumsAVX2(y *float32, ldy int, x *float32, ldx int, w *float32, off *int, taps int, rows int, n int, bias float32)
+// Requires: AVX
+TEXT ·tapSumsAVX2(SB), NOSPLIT, $0-76
+	MOVQ         y+0(FP), AX
+	MOVQ         ldy+8(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	SHLQ         $0x02, BX
+	MOVQ         w+32(FP), SI
+	MOVQ         off+40(FP), DI
+	MOVQ         taps+48(FP), R8
+	MOVQ         rows+56(FP), R9
+	MOVQ         n+64(FP), R10
+	VBROADCASTSS bias+72(FP), Y0
+
+row:
+	XORQ R11, R11
+
+columns:
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	LEAQ    (DX)(R11*4), R12
+	XORQ    R13, R13
+
+tap:
+	MOVQ         (DI)(R13*8), R14
+	VBROADCASTSS (SI)(R13*4), Y3
+	VMULPS       (R12)(R14*4), Y3, Y4
+	VADDPS       Y4, Y1, Y1
+	VMULPS       32(R12)(R14*4), Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	INCQ         R13
+	CMPQ         R13, R8
+	JL           tap
+	VMOVUPS      Y1, (AX)(R11*4)
+	VMOVUPS      Y2, 32(AX)(R11*4)
+	ADDQ         $0x10, R11
+	CMPQ         R11, R10
+	JL           columns
+	ADDQ         CX, AX
+	ADDQ         BX, DX
+	DECQ         R9
+	JNZ          row
 	VZEROUPPER
 	RET
 
@@ -4853,6 +5156,162 @@ next:
 	VZEROUPPER
 	RET
 
+// func axpyPlanesAVX512(y *float32, x *float32, ld int, rows int, n int, w float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·axpyPlanesAVX512(SB), NOSPLIT, $0-44
+	MOVQ         y+0(FP), AX
+	MOVQ         x+8(FP), CX
+	VBROADCASTSS w+40(FP), Z0
+	MOVQ         ld+16(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         rows+24(FP), BX
+	MOVQ         n+32(FP), SI
+	MOVQ         SI, DI
+	ANDQ         $0x0f, DI
+	MOVL         $-1, R8
+	BZHIL        DI, R8, R8
+	KMOVW        R8, K1
+
+row:
+	XORQ DI, DI
+	MOVQ SI, R8
+	SUBQ $0x20, R8
+	JL   few
+
+wide:
+	VMOVUPS (AX)(DI*4), Z1
+	VMOVUPS (CX)(DI*4), Z2
+	VMULPS  Z2, Z0, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS Z1, (AX)(DI*4)
+	VMOVUPS 64(AX)(DI*4), Z1
+	VMOVUPS 64(CX)(DI*4), Z2
+	VMULPS  Z2, Z0, Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS Z1, 64(AX)(DI*4)
+	ADDQ    $0x20, DI
+	SUBQ    $0x20, R8
+	JGE     wide
+
+few:
+	ADDQ      $0x20, R8
+	CMPQ      R8, $0x10
+	JGE       whole0
+	TESTQ     R8, R8
+	JZ        next
+	VMOVUPS.Z (AX)(DI*4), K1, Z1
+	VMOVUPS.Z (CX)(DI*4), K1, Z2
+	VMULPS    Z2, Z0, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   Z1, K1, (AX)(DI*4)
+	JMP       next
+
+whole0:
+	VMOVUPS   (AX)(DI*4), Z1
+	VMOVUPS   (CX)(DI*4), Z2
+	VMULPS    Z2, Z0, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   Z1, (AX)(DI*4)
+	ADDQ      $0x10, DI
+	SUBQ      $0x10, R8
+	CMPQ      R8, $0x10
+	JGE       whole1
+	TESTQ     R8, R8
+	JZ        next
+	VMOVUPS.Z (AX)(DI*4), K1, Z1
+	VMOVUPS.Z (CX)(DI*4), K1, Z2
+	VMULPS    Z2, Z0, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   Z1, K1, (AX)(DI*4)
+	JMP       next
+
+whole1:
+next:
+	ADDQ DX, AX
+	ADDQ DX, CX
+	DECQ BX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func dotPlanesAVX512(m *float32, a *float32, b *float32, ld int, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·dotPlanesAVX512(SB), NOSPLIT, $0-48
+	MOVQ    a+8(FP), AX
+	MOVQ    b+16(FP), CX
+	MOVQ    ld+24(FP), DX
+	SHLQ    $0x02, DX
+	MOVQ    rows+32(FP), BX
+	MOVQ    n+40(FP), SI
+	MOVQ    m+0(FP), DI
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	MOVQ    SI, DI
+	ANDQ    $0x0f, DI
+	MOVL    $-1, R8
+	BZHIL   DI, R8, R8
+	KMOVW   R8, K1
+
+row:
+	XORQ DI, DI
+	MOVQ SI, R8
+	SUBQ $0x20, R8
+	JL   few
+
+wide:
+	VMOVUPS (AX)(DI*4), Z2
+	VMOVUPS (CX)(DI*4), Z3
+	VMULPS  Z3, Z2, Z2
+	VADDPS  Z2, Z0, Z0
+	VMOVUPS 64(AX)(DI*4), Z2
+	VMOVUPS 64(CX)(DI*4), Z3
+	VMULPS  Z3, Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	ADDQ    $0x20, DI
+	SUBQ    $0x20, R8
+	JGE     wide
+
+few:
+	ADDQ      $0x20, R8
+	CMPQ      R8, $0x10
+	JGE       whole0
+	TESTQ     R8, R8
+	JZ        next
+	VMOVUPS.Z (AX)(DI*4), K1, Z2
+	VMOVUPS.Z (CX)(DI*4), K1, Z3
+	VMULPS    Z3, Z2, Z2
+	VADDPS    Z2, Z0, K1, Z0
+	JMP       next
+
+whole0:
+	VMOVUPS   (AX)(DI*4), Z2
+	VMOVUPS   (CX)(DI*4), Z3
+	VMULPS    Z3, Z2, Z2
+	VADDPS    Z2, Z0, Z0
+	ADDQ      $0x10, DI
+	SUBQ      $0x10, R8
+	CMPQ      R8, $0x10
+	JGE       whole1
+	TESTQ     R8, R8
+	JZ        next
+	VMOVUPS.Z (AX)(DI*4), K1, Z2
+	VMOVUPS.Z (CX)(DI*4), K1, Z3
+	VMULPS    Z3, Z2, Z2
+	VADDPS    Z2, Z1, K1, Z1
+	JMP       next
+
+whole1:
+next:
+	ADDQ    DX, AX
+	ADDQ    DX, CX
+	DECQ    BX
+	JNZ     row
+	MOVQ    m+0(FP), AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VZEROUPPER
+	RET
+
 // func normAVX512(y *float32, x *float32, ld int, rows int, n int, mean float32, scale float32, beta float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·normAVX512(SB), NOSPLIT, $0-52
@@ -5891,6 +6350,49 @@ next:
 	VMOVUPS Z2, 64(AX)
 	VMOVUPS Z3, 128(AX)
 	VMOVUPS Z4, 192(AX)
+	VZEROUPPER
+	RET
+
+// func tapSumsAVX512(y *float32, ldy int, x *float32, ldx int, w *float32, off *int, taps int, rows int, n int, bias float32)
+// Requires: AVX, AVX512F
+TEXT ·tapSumsAVX512(SB), NOSPLIT, $0-76
+	MOVQ         y+0(FP), AX
+	MOVQ         ldy+8(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         x+16(FP), DX
+	MOVQ         ldx+24(FP), BX
+	SHLQ         $0x02, BX
+	MOVQ         w+32(FP), SI
+	MOVQ         off+40(FP), DI
+	MOVQ         taps+48(FP), R8
+	MOVQ         rows+56(FP), R9
+	MOVQ         n+64(FP), R10
+	VBROADCASTSS bias+72(FP), Z0
+
+row:
+	XORQ R11, R11
+
+columns:
+	VMOVAPS Z0, Z1
+	LEAQ    (DX)(R11*4), R12
+	XORQ    R13, R13
+
+tap:
+	MOVQ         (DI)(R13*8), R14
+	VBROADCASTSS (SI)(R13*4), Z2
+	VMULPS       (R12)(R14*4), Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	INCQ         R13
+	CMPQ         R13, R8
+	JL           tap
+	VMOVUPS      Z1, (AX)(R11*4)
+	ADDQ         $0x10, R11
+	CMPQ         R11, R10
+	JL           columns
+	ADDQ         CX, AX
+	ADDQ         BX, DX
+	DECQ         R9
+	JNZ          row
 	VZEROUPPER
 	RET
 

@@ -2,6 +2,8 @@
 
 package kernel
 
+import "slices"
+
 //go:generate go -C gen run . -layers -out ../kernels_layers_amd64.s -stubs ../kernels_layers_amd64.go -pkg kernel
 
 // activationKernels are an activation's kernels in assembly; the one of ReLU is
@@ -88,6 +90,45 @@ func momentsVec(m *moments, x []float32, ld, rows, n int, near float32) {
 		momentsAVX512(&m[0][0], &x[0], ld, rows, n, near)
 	case vectors == simdAVX2:
 		momentsAVX2(&m[0][0], &x[0], ld, rows, n, near)
+	}
+}
+
+func tapSumsVec(y []float32, ldy int, x []float32, ldx int, w []float32, off []int, rows, n int, bias float32) {
+	_, _ = y[lastEntry(ldy, rows, n)], x[slices.Max(off)+lastEntry(ldx, rows, n)]
+	_ = w[len(off)-1]
+	switch vectors {
+	case simdAVX512:
+		tapSumsAVX512(&y[0], ldy, &x[0], ldx, &w[0], &off[0], len(off), rows, n, bias)
+	case simdAVX2:
+		tapSumsAVX2(&y[0], ldy, &x[0], ldx, &w[0], &off[0], len(off), rows, n, bias)
+	default:
+		tapSumsGo(y, ldy, x, ldx, w, off, rows, n, bias)
+	}
+}
+
+func axpyPlanesVec(y, x []float32, ld, rows, n int, w float32) {
+	last := lastEntry(ld, rows, n)
+	_, _ = y[last], x[last]
+	switch vectors {
+	case simdAVX512:
+		axpyPlanesAVX512(&y[0], &x[0], ld, rows, n, w)
+	case simdAVX2:
+		axpyPlanesAVX2(&y[0], &x[0], ld, rows, n, w)
+	default:
+		axpyPlanesGo(y, x, ld, rows, n, w)
+	}
+}
+
+func dotPlanesVec(m *moments, a, b []float32, ld, rows, n int) {
+	last := lastEntry(ld, rows, n)
+	_, _ = a[last], b[last]
+	switch vectors {
+	case simdAVX512:
+		dotPlanesAVX512(&m[0][0], &a[0], &b[0], ld, rows, n)
+	case simdAVX2:
+		dotPlanesAVX2(&m[0][0], &a[0], &b[0], ld, rows, n)
+	default:
+		dotPlanesGo(m, a, b, ld, rows, n)
 	}
 }
 

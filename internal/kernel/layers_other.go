@@ -6,6 +6,13 @@ func sumPlanesVec(m *moments, x []float32, ld, rows, n int) { sumPlanesGo(m, x, 
 func momentsVec(m *moments, x []float32, ld, rows, n int, near float32) {
 	momentsGo(m, x, ld, rows, n, near)
 }
+func tapSumsVec(y []float32, ldy int, x []float32, ldx int, w []float32, off []int, rows, n int, bias float32) {
+	tapSumsGo(y, ldy, x, ldx, w, off, rows, n, bias)
+}
+func axpyPlanesVec(y, x []float32, ld, rows, n int, w float32) {
+	axpyPlanesGo(y, x, ld, rows, n, w)
+}
+func dotPlanesVec(m *moments, a, b []float32, ld, rows, n int) { dotPlanesGo(m, a, b, ld, rows, n) }
 func normVec(relu bool, y, x []float32, ld, rows, n int, a affine) {
 	normGo(relu, y, x, ld, rows, n, a)
 }
