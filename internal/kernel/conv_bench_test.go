@@ -18,6 +18,8 @@ var benchConvs = []Conv{
 	square(128, 64, 8, 64, 3, 1, 1, 1, 1),
 	square(64, 256, 8, 256, 3, 1, 1, 1, 1),
 	square(128, 16, 32, 32, 3, 2, 1, 1, 1),
+	square(64, 512, 4, 512, 3, 1, 1, 1, 1),
+	square(32, 64, 28, 64, 3, 1, 1, 1, 64),
 }
 
 func BenchmarkConv(b *testing.B) {
@@ -28,7 +30,10 @@ func BenchmarkConv(b *testing.B) {
 		if g.StrideH > 1 {
 			shape += fmt.Sprintf("_s%d", g.StrideH)
 		}
-		flops := 2 * float64(g.OutLen()) * float64(g.CI*g.KH*g.KW)
+		if g.Groups > 1 {
+			shape += fmt.Sprintf("_g%d", g.Groups)
+		}
+		flops := 2 * float64(g.OutLen()) * float64(g.CI/g.Groups*g.KH*g.KW)
 		d := randomConvData(g, 1)
 		var ws Workspace
 		for _, op := range []struct {

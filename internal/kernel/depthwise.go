@@ -69,10 +69,21 @@ func (d *depthwise) loadResults(results []float32, plane int) {
 	}
 }
 
-// storeResults writes a plane of results.
-func (d *depthwise) storeResults(results []float32, plane int) {
+// direct returns how many rows of results can be written where they belong: what
+// the last vector of a row writes beyond it is overwritten by the next rows, and
+// does not reach beyond the plane.
+func (d *depthwise) direct() int {
+	spare := d.OutH()*d.OutW() - d.columns()
+	if d.StrideW > 1 || spare < 0 {
+		return 0
+	}
+	return min(spare/d.OutW()+1, d.OutH())
+}
+
+// storeResults writes a plane of results from a row on.
+func (d *depthwise) storeResults(results []float32, plane, from int) {
 	oh, ow := d.OutH(), d.OutW()
-	for i := range oh {
+	for i := from; i < oh; i++ {
 		row := results[i*d.pitch():]
 		out := d.y[(plane*oh+i)*ow:][:ow]
 		if d.StrideW == 1 {
@@ -141,8 +152,19 @@ func (d *depthwise) part(i int) {
 		if d.bias != nil {
 			start = d.bias[c]
 		}
-		tapSumsVec(results, d.pitch(), padded, d.pitch(), d.w[c*taps:], d.off, d.OutH(), d.columns(), start)
-		d.storeResults(results, plane)
+		direct := d.direct()
+		if direct > 0 {
+			y := d.y[plane*d.OutH()*d.OutW():][:d.OutH()*d.OutW()]
+			tapSumsVec(y, d.OutW(), padded, d.pitch(), d.w[c*taps:], d.off, direct, d.columns(), start)
+			if d.relu {
+				reluVec(y[:direct*d.OutW()], y[:direct*d.OutW()])
+			}
+		}
+		if rest := d.OutH() - direct; rest > 0 {
+			at := direct * d.pitch()
+			tapSumsVec(results[at:], d.pitch(), padded[at:], d.pitch(), d.w[c*taps:], d.off, rest, d.columns(), start)
+			d.storeResults(results, plane, direct)
+		}
 	}
 }
 

@@ -32,7 +32,7 @@
 // parts of the batch that depend on the geometry alone.
 //
 // Kernels of 3 x 3 with stride 1 between many channels are computed by Winograd's
-// F(2x2, 3x3), with less than half of the products.
+// F(2x2, 3x3), with less than half of the products; depthwise ones plane by plane.
 //
 // # Layers
 //
