@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"slices"
 
 	"gorgonia.org/gorgonia"
 
@@ -210,71 +211,46 @@ func (n *batchNormNode) apply(g *Graph, kind string, run func(*runContext, [][]f
 	})
 }
 
-// grad adds one operation, whose output is the gradient of x, and for the other
-// gradients, which it leaves aside, views of these that depend on it.
+// grad adds one operation for all gradients: its output is that of x, the
+// others are views.
 func (n *batchNormNode) grad(g *Graph, y, dy *gorgonia.Node, want []bool) ([]*gorgonia.Node, error) {
-	var dgamma, dbeta, dresidual []float32
-	if n.gamma > 0 && want[n.gamma] {
-		dgamma = make([]float32, n.geometry.C)
-	}
-	if n.beta > 0 && want[n.beta] {
-		dbeta = make([]float32, n.geometry.C)
-	}
-	masked := n.residual > 0 && n.geometry.ReLU // else the residual's gradient is dy
-	if masked {
-		dresidual = make([]float32, n.geometry.Len())
-	}
-	in := append([]*gorgonia.Node{}, n.in...)
-	in = append(in, dy, y)
 	backward := kernel.BatchNormBackward
 	if n.mean == nil {
 		backward = kernel.BatchNormEvalBackward
 	}
-	grads := make([]*gorgonia.Node, len(n.in))
+	views := make([]*op, len(n.in))
+	view := func(place int) []float32 {
+		if place == 0 {
+			return nil
+		}
+		return viewBuffer(views[place])
+	}
 	dx, err := g.apply(opSpec{
-		layer: n.layer, kind: "batchnorm backward", in: in, shape: n.in[0].Shape(),
+		layer: n.layer, kind: "batchnorm backward", in: append(slices.Clone(n.in), dy, y), shape: n.in[0].Shape(),
 		run: func(rc *runContext, v [][]float32, dx []float32) error {
 			dy, y := v[len(v)-2], v[len(v)-1]
-			backward(rc.pool, n.geometry, n.params(v), v[0], y, dy, dx, dresidual, dgamma, dbeta)
+			backward(rc.pool, n.geometry, n.params(v), v[0], y, dy, dx, view(n.residual), view(n.gamma), view(n.beta))
 			return nil
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
+	grads := make([]*gorgonia.Node, len(n.in))
 	grads[0] = dx
-	for _, aside := range []struct {
-		place  int
-		kind   string
-		memory []float32
-	}{
-		{n.residual, "batchnorm backward residual", dresidual},
-		{n.gamma, "batchnorm backward weight", dgamma},
-		{n.beta, "batchnorm backward bias", dbeta},
-	} {
-		if aside.memory == nil {
+	for i := 1; i < len(n.in); i++ {
+		switch {
+		case i == n.residual && !n.geometry.ReLU:
+			grads[i] = dy // the kernel has none either
+			continue
+		case i != n.residual && !want[i]:
 			continue
 		}
-		if grads[aside.place], err = g.view(n.layer, aside.kind, dx, aside.memory, n.in[aside.place].Shape()); err != nil {
+		s := opSpec{layer: n.layer, kind: fmt.Sprintf("batchnorm backward of input %d", i), shape: n.in[i].Shape()}
+		if views[i], err = g.view(s, dx.Op().(*op)); err != nil {
 			return nil, err
 		}
-	}
-	if n.residual > 0 && !masked {
-		grads[n.residual] = dy
+		grads[i] = views[i].node
 	}
 	return grads, nil
-}
-
-// view adds a node whose value is what the operation of another node has put
-// into memory of its own: so an operation has more than one output.
-func (g *Graph) view(layer, kind string, by *gorgonia.Node, memory []float32, shape []int) (*gorgonia.Node, error) {
-	n, err := g.apply(opSpec{
-		layer: layer, kind: kind, in: []*gorgonia.Node{by}, shape: shape,
-		run: func(*runContext, [][]float32, []float32) error { return nil },
-	})
-	if err != nil {
-		return nil, err
-	}
-	n.Op().(*op).bind(memory)
-	return n, nil
 }

@@ -158,31 +158,24 @@ func (g *Graph) convBackwardInput(layer string, c kernel.Conv, dy, w *gorgonia.N
 }
 
 // convBackwardParams adds the gradients of the weight and, if asked, of the
-// bias. One pass over dy gives both, but an operation has one output: the
-// weight's keeps the bias's aside for an operation that depends on it.
+// bias: one pass over dy gives both.
 func (g *Graph) convBackwardParams(layer string, c kernel.Conv, x, dy *gorgonia.Node, bias bool) (dw, db *gorgonia.Node, err error) {
-	var aside []float32
-	if bias {
-		aside = make([]float32, c.CO)
-	}
+	var second *op
 	dw, err = g.apply(opSpec{
 		layer: layer, kind: "conv2d backward weight", in: []*gorgonia.Node{x, dy}, shape: []int{c.CO, c.CI / c.Groups, c.KH, c.KW},
 		run: func(rc *runContext, v [][]float32, dw []float32) error {
-			kernel.ConvBackwardParams(rc.pool, c, v[0], v[1], dw, aside, rc.ws)
+			kernel.ConvBackwardParams(rc.pool, c, v[0], v[1], dw, viewBuffer(second), rc.ws)
 			return nil
 		},
 	})
 	if err != nil || !bias {
 		return dw, nil, err
 	}
-	db, err = g.apply(opSpec{
-		layer: layer, kind: "conv2d backward bias", in: []*gorgonia.Node{dw}, shape: []int{c.CO},
-		run: func(_ *runContext, _ [][]float32, db []float32) error {
-			copy(db, aside)
-			return nil
-		},
-	})
-	return dw, db, err
+	second, err = g.view(opSpec{layer: layer, kind: "conv2d backward bias", shape: []int{c.CO}}, dw.Op().(*op))
+	if err != nil {
+		return nil, nil, err
+	}
+	return dw, second.node, nil
 }
 
 // convBackwardBias adds the gradient of the bias where that of the weight is not wanted.

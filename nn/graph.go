@@ -146,6 +146,10 @@ func (g *Graph) apply(s opSpec) (*gorgonia.Node, error) {
 	}
 	o.args = make([][]float32, len(s.in))
 	o.scalars = make([]float32, len(s.in))
+	o.sizes = make([]int, len(s.in))
+	for i, n := range s.in {
+		o.sizes[i] = size(n.Shape())
+	}
 	if s.shape == nil {
 		o.scalar = gorgonia.NewF32(0)
 	}

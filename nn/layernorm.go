@@ -59,31 +59,26 @@ func (g *Graph) layerNorm(layer string, c kernel.LayerNorm, x, w, b *gorgonia.No
 			return nil
 		},
 		grad: func(g *Graph, y, dy *gorgonia.Node, want []bool) ([]*gorgonia.Node, error) {
-			var dw, db []float32
-			if want[1] || want[2] {
-				dw, db = make([]float32, c.Cols), make([]float32, c.Cols)
-			}
+			var dw, db *op
 			dx, err := g.apply(opSpec{
 				// y is listed so that this runs after it has saved the statistics.
 				layer: layer, kind: "layernorm backward", in: []*gorgonia.Node{x, w, dy, y}, shape: x.Shape(),
 				run: func(rc *runContext, v [][]float32, dx []float32) error {
-					kernel.LayerNormBackward(rc.pool, c, v[0], v[1], mean, invStd, v[2], dx, dw, db)
+					kernel.LayerNormBackward(rc.pool, c, v[0], v[1], mean, invStd, v[2], dx, viewBuffer(dw), viewBuffer(db))
 					return nil
 				},
 			})
-			if err != nil {
+			if err != nil || !want[1] && !want[2] {
+				return []*gorgonia.Node{dx, nil, nil}, err
+			}
+			by := dx.Op().(*op) // which computes both or neither
+			if dw, err = g.view(opSpec{layer: layer, kind: "layernorm backward weight", shape: w.Shape()}, by); err != nil {
 				return nil, err
 			}
-			grads := []*gorgonia.Node{dx, nil, nil}
-			if want[1] {
-				if grads[1], err = g.view(layer, "layernorm backward weight", dx, dw, w.Shape()); err != nil {
-					return nil, err
-				}
+			if db, err = g.view(opSpec{layer: layer, kind: "layernorm backward bias", shape: b.Shape()}, by); err != nil {
+				return nil, err
 			}
-			if want[2] {
-				grads[2], err = g.view(layer, "layernorm backward bias", dx, db, b.Shape())
-			}
-			return grads, err
+			return []*gorgonia.Node{dx, dw.node, db.node}, nil
 		},
 	})
 }

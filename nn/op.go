@@ -38,7 +38,8 @@ type opSpec struct {
 	diff  []bool // which inputs grad can differentiate by; nil for none
 
 	// run computes out from in. Every input is float32 (a scalar has length 1).
-	// out is the operation's own buffer and holds what the last step left in it.
+	// out is the operation's buffer until the last operation that reads it has
+	// run; before that it holds anything.
 	run func(rc *runContext, in [][]float32, out []float32) error
 
 	// value is for operations that take or give other things than float32
@@ -51,21 +52,23 @@ type opSpec struct {
 }
 
 // op makes an opSpec an operation of a gorgonia graph. It is made for one
-// node: it knows the shapes of its inputs and owns the buffer of its output,
-// which every step overwrites. Operations are told apart by their sequence
+// node: it knows the shapes of its inputs and has the buffer of its output,
+// which every step overwrites (see shareMemory). Operations are told apart by their sequence
 // number in the graph, so that gorgonia, which merges nodes of equal hash,
 // never merges two of them.
 type op struct {
 	opSpec
-	graph *Graph
-	seq   int
-	node  *gorgonia.Node
-	want  []bool // diff, where something trainable hangs on the input
+	graph    *Graph
+	seq      int
+	node     *gorgonia.Node
+	producer *op    // of a view: the operation that computes its buffer; else nil
+	want     []bool // diff, where something trainable hangs on the input
 
 	buf     []float32     // the output's memory; nil until the first run
 	dense   *tensor.Dense // header over buf
 	scalar  *gorgonia.F32
 	args    [][]float32
+	sizes   []int     // of the inputs: asking a node for its shape allocates
 	scalars []float32 // where the scalar inputs are put for args
 }
 
@@ -176,7 +179,7 @@ func (o *op) argument(i int, v gorgonia.Value) ([]float32, error) {
 	if err != nil {
 		return nil, fmt.Errorf("input %d: %w", i, err)
 	}
-	if want := o.in[i].Shape().TotalSize(); len(data) != want {
+	if want := o.sizes[i]; len(data) != want {
 		return nil, fmt.Errorf("input %d: %d numbers, want %d of shape %v", i, len(data), want, o.in[i].Shape())
 	}
 	return data, nil

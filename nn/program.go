@@ -70,7 +70,11 @@ func (p *program) build(g *Graph, model Module, shape []int, loss Loss, store fu
 			return err
 		}
 	}
-	return g.check()
+	if err := g.check(); err != nil {
+		return err
+	}
+	p.shareMemory()
+	return nil
 }
 
 // output returns the operation of the model's output. One that is not ours is

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"gorgonia.org/gorgonia"
+
+	"github.com/coda-ml/coda/internal/kernel"
 )
 
 // gradients adds the nodes of reverse-mode differentiation of a scalar and
@@ -84,10 +86,12 @@ func (g *Graph) sum(n *gorgonia.Node, terms []*gorgonia.Node) (*gorgonia.Node, e
 		in:    terms,
 		shape: n.Shape(),
 		run: func(rc *runContext, in [][]float32, out []float32) error {
-			copy(out, in[0])
-			for _, t := range in[1:] {
-				addTo(rc.pool, out, t)
-			}
+			blocks(rc.pool, len(out), func(i, j int) {
+				kernel.Add(out[i:j], in[0][i:j], in[1][i:j])
+				for _, t := range in[2:] {
+					kernel.Add(out[i:j], out[i:j], t[i:j])
+				}
+			})
 			return nil
 		},
 	})
