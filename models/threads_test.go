@@ -9,14 +9,19 @@ import (
 	"github.com/coda-ml/coda/optim"
 )
 
-// TestThreadsDoNotChangeBits trains the convnet with 1, 2 and 3 threads, on
-// batches of two sizes: all losses, and the parameters after 20 steps, are the
-// same to the bit.
+// TestThreadsDoNotChangeBits trains models with 1, 2 and 3 threads, on batches
+// of two sizes: all losses, and the parameters after the last step, are the same
+// to the bit.
 func TestThreadsDoNotChangeBits(t *testing.T) {
-	const steps = 20
+	testThreads(t, "convnet", 20)
+	testThreads(t, "resnet20", 4)
+}
+
+func testThreads(t *testing.T, name string, steps int) {
+	t.Helper()
 	shape := []int{1, 28, 28}
 	train := func(threads int) (losses []float64, net *nn.Network) {
-		m, err := models.New("convnet", 10, shape, rng(3))
+		m, err := models.New(name, 10, shape, rng(3))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,13 +49,13 @@ func TestThreadsDoNotChangeBits(t *testing.T) {
 		got, net := train(threads)
 		for i, loss := range got {
 			if math.Float64bits(loss) != math.Float64bits(want[i]) {
-				t.Fatalf("%d threads, step %d: loss %v, with one thread %v", threads, i+1, loss, want[i])
+				t.Fatalf("%s, %d threads, step %d: loss %v, with one thread %v", name, threads, i+1, loss, want[i])
 			}
 		}
 		for i, p := range net.Params() {
 			for j, v := range one.Params()[i].Value.Data {
 				if math.Float32bits(p.Value.Data[j]) != math.Float32bits(v) {
-					t.Fatalf("%d threads: %s[%d] is %v, with one thread %v", threads, p.Name, j, p.Value.Data[j], v)
+					t.Fatalf("%s, %d threads: %s[%d] is %v, with one thread %v", name, threads, p.Name, j, p.Value.Data[j], v)
 				}
 			}
 		}

@@ -18,14 +18,18 @@
 // whose exported fields are modules. Params finds the parameters by walking it
 // and names them as PyTorch does ("conv1.weight"); they have PyTorch's layouts
 // and, by default, its initial distributions, so that SaveState and LoadState
-// exchange weights with it. Constructors draw from the *rand.Rand that they
-// are given and from nothing else.
+// exchange weights with it. What training changes but no optimiser, such as the
+// running statistics of a BatchNorm, are a model's Buffers: part of its State,
+// saved and loaded with the parameters, and changed only by steps that succeed.
+// Constructors draw from the *rand.Rand that they are given and from nothing
+// else.
 //
 // # What runs
 //
-// A Network minimises the mean cross entropy of a batch of n samples,
+// A Network minimises a Loss: unless Config says otherwise, the mean cross
+// entropy of a batch of n samples,
 //
-//	L = -1/n sum_i sum_c t[i,c] log softmax(z_i)[c],
+//	L = -1/n sum_i sum_c t[i,c] log softmax(z_i)[c]
 //
 // z_i being the model's logits and t the one-hot labels, smoothed if asked
 // (Szegedy et al. 2016, section 7). It builds one gorgonia graph for each batch
@@ -38,16 +42,20 @@
 //
 // Three things hold for every graph:
 //
-//   - An operation owns its output. A step allocates nothing of the size of a
-//     tensor, and gradients are computed where Param.Grad points to.
+//   - A step allocates nothing of the size of a tensor, and gradients of
+//     parameters are computed where Param.Grad points to. An operation has
+//     memory for its output from the beginning, which those that run after the
+//     last reader may have as well.
 //   - No two nodes are merged: gorgonia tells nodes apart by a 32-bit hash,
 //     which here holds a sequence number and is checked after building.
 //   - A gradient that leads to no trainable parameter is not computed: not that
 //     of the first layer's input, nor that of a Frozen parameter.
 //
-// Sequential and Chain fuse a ReLU into its neighbours. A module of one's own
-// may use gorgonia's operations as well, off the hot path and with care: some
-// of them write over their inputs.
+// Sequential and Chain fuse a ReLU into its neighbours; ChainAdd and Residual
+// fuse an addition and a ReLU into the BatchNorm before them; in evaluation a
+// BatchNorm becomes part of the Conv2d before it. A module of one's own may use
+// gorgonia's operations as well, off the hot path and with care: some of them
+// write over their inputs.
 //
 // # Placement
 //
