@@ -18,7 +18,7 @@ import (
 // benchCmd measures. Every benchmark writes rows: JSON objects for programs,
 // a table for people.
 type benchCmd struct {
-	Names   []string `arg:"" name:"name" help:"What to measure: gemm (float32 products), convnet (training and inference steps), layer (one resident Linear over paced worker processes)."`
+	Names   []string `arg:"" name:"name" help:"What to measure: gemm (float32 products), conv (convolutions), convnet, resnet20, vgg (training and inference steps), layer (one resident Linear over paced worker processes)."`
 	JSON    string   `name:"json" placeholder:"PATH" help:"Write JSON lines instead of a table ('-': to standard output)."`
 	Threads int      `placeholder:"N" help:"Goroutines that compute (default: the processor's cores)."`
 	Seconds float64  `default:"2" placeholder:"S" help:"Time a figure is measured for (default ${default})."`
@@ -31,11 +31,17 @@ type benchCmd struct {
 	now     func() time.Time
 }
 
+// benchmark measures one thing and gives its rows to out.
+type benchmark func(ctx context.Context, b *benchCmd, out rows) error
+
 // benchmarks lists what can be measured.
-var benchmarks = map[string]func(context.Context, *benchCmd, rows) error{
-	"gemm":    benchGemm,
-	"convnet": benchConvnet,
-	"layer":   benchLayer,
+var benchmarks = map[string]benchmark{
+	"gemm":     benchGemm,
+	"conv":     benchConv,
+	"convnet":  benchModel("convnet", "convnet", 64, []int{1, 28, 28}),
+	"resnet20": benchModel("resnet20", "resnet20", 128, []int{3, 32, 32}),
+	"vgg":      benchModel("vgg", "vgg-small", 64, []int{3, 32, 32}),
+	"layer":    benchLayer,
 }
 
 // Run measures the named things one after another.

@@ -19,12 +19,17 @@ type modelRow struct {
 	ImagesPerS float64 `json:"images_per_s"`
 }
 
-// benchConvnet measures whole steps of the MNIST convnet, batch 64: forward,
-// loss, backward, and SGD with momentum and weight decay; then inference.
-func benchConvnet(ctx context.Context, b *benchCmd, out rows) (err error) {
-	const batch, classes = 64, 10
-	shape := []int{1, 28, 28}
-	model, err := models.New("convnet", classes, shape, newRand(1))
+// benchModel returns the benchmark of a model on made-up images: whole steps
+// (forward, loss, backward, and SGD with momentum and weight decay), then inference.
+func benchModel(label, name string, batch int, shape []int) benchmark {
+	return func(ctx context.Context, b *benchCmd, out rows) error {
+		return b.model(ctx, out, label, name, batch, shape)
+	}
+}
+
+func (b *benchCmd) model(ctx context.Context, out rows, label, name string, batch int, shape []int) (err error) {
+	const classes = 10
+	model, err := models.New(name, classes, shape, newRand(1))
 	if err != nil {
 		return err
 	}
@@ -38,13 +43,13 @@ func benchConvnet(ctx context.Context, b *benchCmd, out rows) (err error) {
 		return err
 	}
 	rng := newRand(2)
-	x, labels := randomSlice(rng, batch*28*28), make([]int32, batch)
+	x, labels := randomSlice(rng, batch*shape[0]*shape[1]*shape[2]), make([]int32, batch)
 	for i := range labels {
 		labels[i] = int32(rng.IntN(classes))
 	}
 	step := 0
 	var params []optim.Param
-	trained, err := b.rate(ctx, batch, func() error {
+	trained, err := b.rate(ctx, float64(batch), func() error {
 		step++
 		if _, _, err := network.Train(ctx, step, x, labels); err != nil {
 			return err
@@ -58,14 +63,14 @@ func benchConvnet(ctx context.Context, b *benchCmd, out rows) (err error) {
 	if err != nil {
 		return err
 	}
-	inferred, err := b.rate(ctx, batch, func() error {
+	inferred, err := b.rate(ctx, float64(batch), func() error {
 		_, err := network.Predict(ctx, x)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	row := modelRow{System: "coda", Bench: "train", Model: "convnet", Batch: batch, Threads: b.Threads, ImagesPerS: trained}
+	row := modelRow{System: "coda", Bench: "train", Model: label, Batch: batch, Threads: b.Threads, ImagesPerS: trained}
 	if err := out(row); err != nil {
 		return err
 	}
