@@ -219,7 +219,7 @@ func TestActivationParallel(t *testing.T) {
 		step()
 		checkSame(t, "output", y, want)
 		checkSame(t, "gradient", dx, wantDX)
-		if n := testing.AllocsPerRun(5, step); n > 0 {
+		if n := steadyAllocs(5, step); n > 0 {
 			t.Errorf("%d threads: %v allocations, want none", threads, n)
 		}
 		p.Close()

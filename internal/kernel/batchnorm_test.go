@@ -272,7 +272,7 @@ func TestBatchNormSameBits(t *testing.T) {
 							want = c
 						}
 						running := slices.Clone(c.RunningVar)
-						if n := testing.AllocsPerRun(3, func() { c.compute(p) }); n > 0 {
+						if n := steadyAllocs(3, func() { c.compute(p) }); n > 0 {
 							t.Errorf("%v allocations, want none", n)
 						}
 						copy(c.RunningVar, running)

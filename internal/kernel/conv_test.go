@@ -283,13 +283,7 @@ func TestConvSteadyStateAllocatesNothing(t *testing.T) {
 	for name, g := range convShapes {
 		d := randomConvData(g, 8)
 		d.compute(p, &ws)
-		// How many goroutines of the pool take part, and so have got memory,
-		// is chance: a steady state may need a few rounds.
-		allocs := 1.0
-		for try := 0; allocs > 0 && try < 10; try++ {
-			allocs = testing.AllocsPerRun(5, func() { d.compute(p, &ws) })
-		}
-		if allocs > 0 {
+		if allocs := steadyAllocs(5, func() { d.compute(p, &ws) }); allocs > 0 {
 			t.Errorf("%s: %v allocations, want none", name, allocs)
 		}
 	}

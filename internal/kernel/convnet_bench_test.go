@@ -142,7 +142,7 @@ func TestConvnetLearns(t *testing.T) {
 	if got := Correct(n.fc2.y, n.labels, n.batch, 10); got != n.batch {
 		t.Errorf("%d of %d correct", got, n.batch)
 	}
-	if allocs := testing.AllocsPerRun(3, func() { loss, _ = n.step(x) }); allocs > 0 {
+	if allocs := steadyAllocs(3, func() { loss, _ = n.step(x) }); allocs > 0 {
 		t.Errorf("%v allocations in a step, want none", allocs)
 	}
 }
