@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/coda-ml/coda/internal/steady"
 	"github.com/coda-ml/coda/models"
 	"github.com/coda-ml/coda/nn"
 	"github.com/coda-ml/coda/optim"
@@ -85,19 +86,12 @@ func TestSteadyState(t *testing.T) {
 	net, x, labels := benchmarkNetwork(t, "resnet20", []int{3, 32, 32}, 16)
 	step := trainer(t, net, x, labels)
 	step()
-	const steps = 3
-	var before, after runtime.MemStats
 	goroutines := runtime.NumGoroutine()
-	runtime.ReadMemStats(&before)
-	for range steps {
-		step()
-	}
-	runtime.ReadMemStats(&after)
-	if got := (after.TotalAlloc - before.TotalAlloc) / steps; got > 64<<10 {
+	if got := steady.Bytes(3, step); got > 64<<10 {
 		t.Errorf("%d bytes allocated a step, want at most 64 KiB", got)
 	}
 	if now := runtime.NumGoroutine(); now > goroutines {
-		t.Errorf("%d goroutines after %d steps, %d before", now, steps, goroutines)
+		t.Errorf("%d goroutines after the steps, %d before", now, goroutines)
 	}
 }
 

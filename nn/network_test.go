@@ -11,6 +11,7 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"github.com/coda-ml/coda/internal/kernel"
+	"github.com/coda-ml/coda/internal/steady"
 )
 
 func newNetwork(t testing.TB, m Module, shape []int, c Config) *Network {
@@ -326,19 +327,12 @@ func TestSteadyState(t *testing.T) {
 	for range 3 {
 		step()
 	}
-	const steps = 5
-	var before, after runtime.MemStats
 	goroutines := runtime.NumGoroutine()
-	runtime.ReadMemStats(&before)
-	for range steps {
-		step()
-	}
-	runtime.ReadMemStats(&after)
 	// A step of this test is three runs.
-	if got := (after.TotalAlloc - before.TotalAlloc) / (3 * steps); got > 64<<10 {
+	if got := steady.Bytes(5, step) / 3; got > 64<<10 {
 		t.Errorf("%d bytes allocated a run, want at most 64 KiB", got)
 	}
 	if now := runtime.NumGoroutine(); now > goroutines {
-		t.Errorf("%d goroutines after %d steps, %d before", now, steps, goroutines)
+		t.Errorf("%d goroutines after the steps, %d before", now, goroutines)
 	}
 }

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"gorgonia.org/gorgonia"
 
 	"github.com/coda-ml/coda/coded"
+	"github.com/coda-ml/coda/internal/steady"
 	"github.com/coda-ml/coda/nn"
 	"github.com/coda-ml/coda/nn/shard"
 )
@@ -301,15 +301,8 @@ func TestPlacedStepAllocatesNoTensor(t *testing.T) {
 	for range 20 { // random survivors: until their weights are cached
 		run()
 	}
-	const steps = 10
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	for range steps {
-		run()
-	}
-	runtime.ReadMemStats(&after)
 	smallest := uint64(4 * batch * 80) // dY of the last layer; a block of it is not decoded
-	if b := (after.TotalAlloc - before.TotalAlloc) / steps; b >= smallest {
+	if b := steady.Bytes(10, run); b >= smallest {
 		t.Errorf("%d bytes allocated a step, want less than a tensor of %d", b, smallest)
 	} else {
 		t.Logf("%d bytes allocated a step", b)

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/coda-ml/coda/internal/steady"
 )
 
 // activationTest is an activation and its derivative in float64, and the bound
@@ -219,7 +221,7 @@ func TestActivationParallel(t *testing.T) {
 		step()
 		checkSame(t, "output", y, want)
 		checkSame(t, "gradient", dx, wantDX)
-		if n := steadyAllocs(5, step); n > 0 {
+		if n := steady.Allocs(5, step); n > 0 {
 			t.Errorf("%d threads: %v allocations, want none", threads, n)
 		}
 		p.Close()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/coda-ml/coda/internal/steady"
 	"pgregory.net/rapid"
 )
 
@@ -291,7 +292,7 @@ func TestBatchNormSameBits(t *testing.T) {
 							want = c
 						}
 						running := slices.Clone(c.RunningVar)
-						if n := steadyAllocs(3, func() { c.compute(p) }); n > 0 {
+						if n := steady.Allocs(3, func() { c.compute(p) }); n > 0 {
 							t.Errorf("%v allocations, want none", n)
 						}
 						copy(c.RunningVar, running)

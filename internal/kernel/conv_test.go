@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/coda-ml/coda/internal/golden"
+	"github.com/coda-ml/coda/internal/steady"
 )
 
 // onEachISA runs a test with every instruction set that the processor has.
@@ -283,7 +284,7 @@ func TestConvSteadyStateAllocatesNothing(t *testing.T) {
 	for name, g := range convShapes {
 		d := randomConvData(g, 8)
 		d.compute(p, &ws)
-		if allocs := steadyAllocs(5, func() { d.compute(p, &ws) }); allocs > 0 {
+		if allocs := steady.Allocs(5, func() { d.compute(p, &ws) }); allocs > 0 {
 			t.Errorf("%s: %v allocations, want none", name, allocs)
 		}
 	}

@@ -3,6 +3,8 @@ package kernel
 import (
 	"runtime"
 	"testing"
+
+	"github.com/coda-ml/coda/internal/steady"
 )
 
 // convnet is the MNIST convnet (32-64-128-625-10) without a graph: all that a
@@ -142,7 +144,7 @@ func TestConvnetLearns(t *testing.T) {
 	if got := Correct(n.fc2.y, n.labels, n.batch, 10); got != n.batch {
 		t.Errorf("%d of %d correct", got, n.batch)
 	}
-	if allocs := steadyAllocs(3, func() { loss, _ = n.step(x) }); allocs > 0 {
+	if allocs := steady.Allocs(3, func() { loss, _ = n.step(x) }); allocs > 0 {
 		t.Errorf("%v allocations in a step, want none", allocs)
 	}
 }

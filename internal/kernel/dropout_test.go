@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/coda-ml/coda/internal/steady"
 )
 
 // An entry is dropped or scaled, as often as the rate tells, by a mask that
@@ -47,7 +49,7 @@ func TestDropout(t *testing.T) {
 	Dropout(nil, again[:1001], x[:1001], 0.3, key)
 	checkSame(t, "a part", again[:1001], y[:1001])
 	onThreads(t, func(p *Pool) [][]float32 {
-		if a := steadyAllocs(2, func() { Dropout(p, again, x, 0.3, key) }); a > 0 {
+		if a := steady.Allocs(2, func() { Dropout(p, again, x, 0.3, key) }); a > 0 {
 			t.Errorf("%v allocations, want none", a)
 		}
 		return [][]float32{again}

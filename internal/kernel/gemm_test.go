@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/coda-ml/coda/internal/steady"
 )
 
 // withFamily runs a test once for each family that this processor has.
@@ -354,7 +356,7 @@ func TestGemmAllocatesNothing(t *testing.T) {
 			for range 10 { // enough to fill the free lists on both goroutines
 				once()
 			}
-			if got := steadyAllocs(20, once); got > 0 {
+			if got := steady.Allocs(20, once); got > 0 {
 				t.Errorf("%d threads: %v: %v allocations", threads, x, got)
 			}
 		}

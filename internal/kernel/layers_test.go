@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/coda-ml/coda/internal/steady"
 	"pgregory.net/rapid"
 )
 
@@ -108,7 +109,7 @@ func TestLayerNormSameBits(t *testing.T) {
 			LayerNormBackward(p, g, x, nil, mean, inv, dy, dx, dgamma, dbeta)
 		}
 		step()
-		if n := steadyAllocs(2, step); n > 0 {
+		if n := steady.Allocs(2, step); n > 0 {
 			t.Errorf("%v allocations, want none", n)
 		}
 		return [][]float32{y, dx, dgamma, dbeta}
@@ -186,7 +187,7 @@ func TestSoftmaxRowsSameBits(t *testing.T) {
 				LogSoftmaxBackward(p, y[3], dy, y[2], rows, cols)
 			}
 			step()
-			if n := steadyAllocs(2, step); n > 0 {
+			if n := steady.Allocs(2, step); n > 0 {
 				t.Errorf("%v allocations, want none", n)
 			}
 			return y[:]
@@ -208,7 +209,7 @@ func TestEmbeddingLaws(t *testing.T) {
 		}
 	}
 	onThreads(t, func(p *Pool) [][]float32 {
-		if a := steadyAllocs(2, func() {
+		if a := steady.Allocs(2, func() {
 			if Embedding(p, w, vocabulary, dim, ids, y) != nil || EmbeddingBackward(p, dy, vocabulary, dim, ids, dw) != nil {
 				t.Error("valid ids are refused")
 			}
@@ -283,7 +284,7 @@ func TestAvgPoolSameBits(t *testing.T) {
 	large := randomFloats(newRand(2), planes*size)
 	means, spread := make([]float32, planes), make([]float32, planes*size)
 	onThreads(t, func(p *Pool) [][]float32 {
-		if n := steadyAllocs(2, func() {
+		if n := steady.Allocs(2, func() {
 			AvgPoolForward(p, g, x, y)
 			AvgPoolBackward(p, g, y, dx)
 			GlobalAvgPool(p, planes, size, large, means)

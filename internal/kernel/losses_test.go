@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/coda-ml/coda/internal/steady"
 )
 
 func TestLossLaws(t *testing.T) {
@@ -49,7 +51,7 @@ func TestLossLaws(t *testing.T) {
 				t.Errorf("%s, %d threads: loss %v, want %v", name, threads, again, got)
 			}
 			checkSame(t, name, parallel, grad)
-			if a := steadyAllocs(2, func() { loss.run(p, x, target, grad) }); a > 0 {
+			if a := steady.Allocs(2, func() { loss.run(p, x, target, grad) }); a > 0 {
 				t.Errorf("%s: %v allocations, want none", name, a)
 			}
 			p.Close()
@@ -103,7 +105,7 @@ func TestCrossEntropyWeighted(t *testing.T) {
 		p := NewPool(threads)
 		parallel := make([]float32, len(x))
 		again := 0.0
-		if a := steadyAllocs(2, func() { again, _ = CrossEntropy(p, x, labels, n, classes, weights, 0.1, parallel) }); a > 0 || again != got {
+		if a := steady.Allocs(2, func() { again, _ = CrossEntropy(p, x, labels, n, classes, weights, 0.1, parallel) }); a > 0 || again != got {
 			t.Errorf("%d threads: loss %v, want %v; %v allocations", threads, again, got, a)
 		}
 		checkSame(t, "gradient", parallel, grad)

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/coda-ml/coda/internal/golden"
+	"github.com/coda-ml/coda/internal/steady"
 )
 
 // referencePool pools from the definition.
@@ -169,7 +170,7 @@ func TestMaxPoolAllocatesNothing(t *testing.T) {
 	defer p.Close()
 	g := MaxPool{N: 3, C: 2, H: 5, W: 6, KH: 2, KW: 2, StrideH: 2, StrideW: 2}
 	x, y, choice := make([]float32, g.InLen()), make([]float32, g.OutLen()), make([]uint16, g.OutLen())
-	if n := steadyAllocs(5, func() {
+	if n := steady.Allocs(5, func() {
 		MaxPoolForward(p, g, x, y, choice)
 		MaxPoolBackward(p, g, y, choice, x)
 	}); n > 0 {

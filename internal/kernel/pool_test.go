@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coda-ml/coda/internal/steady"
 	"go.uber.org/goleak"
 )
 
@@ -167,7 +168,7 @@ func TestRunAllocatesNothing(t *testing.T) {
 	var sum atomic.Int64
 	f := func(i int) { sum.Add(int64(i)) }
 	p.Run(8, f)
-	if got := steadyAllocs(200, func() { p.Run(8, f) }); got > 0 {
+	if got := steady.Allocs(200, func() { p.Run(8, f) }); got > 0 {
 		t.Errorf("Run allocates %v times", got)
 	}
 }

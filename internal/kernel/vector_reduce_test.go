@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/coda-ml/coda/internal/steady"
 )
 
 // TestSums compares with float64 and, to the bit, with the documented order.
@@ -80,7 +82,7 @@ func TestMaxAbs(t *testing.T) {
 
 func TestVectorsAllocateNothing(t *testing.T) {
 	x, y, w := make([]float32, 100), make([]float32, 100), []float32{1}
-	if got := steadyAllocs(10, func() {
+	if got := steady.Allocs(10, func() {
 		xs := [1][]float32{y}
 		Add(x, x, y)
 		Combine(x, w, xs[:])

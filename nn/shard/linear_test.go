@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"testing"
 
 	"github.com/coda-ml/coda/coded"
 	"github.com/coda-ml/coda/internal/kernel"
+	"github.com/coda-ml/coda/internal/steady"
 	"github.com/coda-ml/coda/nn/shard"
 )
 
@@ -232,22 +232,7 @@ func TestShardAllocatesNoTensor(t *testing.T) {
 		}
 	}
 	// The smallest tensor is a chunk of the product of the small batch.
-	if b, limit := allocated(run), 4*30*out/4/chunks; b >= limit {
+	if b, limit := steady.Bytes(20, run), uint64(4*30*out/4/chunks); b >= limit {
 		t.Errorf("%d bytes allocated for two steps, want less than the %d of the smallest tensor", b, limit)
 	}
-}
-
-// allocated is the number of bytes that a call of f allocates in a steady state.
-func allocated(f func()) int {
-	const calls = 20
-	for range 3 {
-		f()
-	}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	for range calls {
-		f()
-	}
-	runtime.ReadMemStats(&after)
-	return int(after.TotalAlloc-before.TotalAlloc) / calls
 }
