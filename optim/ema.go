@@ -106,6 +106,10 @@ func (e *EMA) With(params []Param, f func() error) error {
 	return f()
 }
 
+// Updates returns how often weights have been taken into the average: With has
+// nothing to put in their place before the first time.
+func (e *EMA) Updates() int { return e.memory.updates }
+
 // State returns a copy of the averages, "fc1.weight.ema", for a checkpoint.
 func (e *EMA) State() State { return e.memory.state() }
 

@@ -41,6 +41,9 @@ func TestEMA(t *testing.T) {
 				}
 			}
 		}
+		if e.Updates() != 60 {
+			t.Errorf("%d updates, want 60", e.Updates())
+		}
 		saved := slices.Clone(w)
 		fail := errors.New("no")
 		err := e.With(p, func() error {

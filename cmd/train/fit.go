@@ -23,7 +23,7 @@ func (r *run) fit(ctx context.Context) error {
 	}
 	r.trainer, err = train.New(train.Config{
 		Model: r.model, Network: r.network, Optimizer: r.optimizer, Train: r.loader, Test: r.test,
-		Epochs: r.Epochs, Steps: r.Steps, Accumulate: r.Accumulate, Start: r.resumed.Position, Plateau: r.plateau,
+		Epochs: r.Epochs, Steps: r.Steps, Accumulate: r.Accumulate, Start: r.resumed.Position, Plateau: r.plateau, EMA: r.ema,
 		Hooks: []train.Hooks{{BeforeStep: r.beforeStep, OnStep: r.onStep, OnEpoch: r.onEpoch}},
 	})
 	if err != nil {

@@ -135,13 +135,16 @@ func choose(l plan.Layer, rule placementRule, c plan.Cluster) (plan.Choice, erro
 }
 
 // checkOptimizer finds out before anything is started whether the optimiser
-// can train the placed layers.
+// can train the placed layers, and what else concerns weights can be done.
 func (r *run) checkOptimizer() error {
 	var problems []error
 	for _, l := range r.layers {
 		if l.Placement == plan.Resident {
 			_, err := r.optimizer.Linear(l.Layer)
 			problems = append(problems, err)
+			if r.ema != nil {
+				problems = append(problems, fmt.Errorf("--ema: layer %s: its weights are on the workers, where they are not averaged: choose --placement local", l.Layer))
+			}
 		}
 	}
 	if err := errors.Join(problems...); err != nil {

@@ -47,6 +47,7 @@ type run struct {
 	network     *nn.Network
 	optimizer   optim.Optimizer
 	plateau     *optim.Plateau // nil unless --schedule plateau
+	ema         *optim.EMA     // nil unless --ema
 	layers      []layerInfo
 	needed      int            // the largest k of the placed layers
 	residents   []*nn.Resident // one for each placed layer; they get their executor when the cluster is up

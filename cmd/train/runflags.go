@@ -20,7 +20,7 @@ type runFlags struct {
 	Model   string `default:"convnet" placeholder:"NAME" yaml:"model" json:"model" help:"Model: ${models} (default ${default})." group:"Data and model"`
 	Dataset string `default:"mnist" placeholder:"NAME" yaml:"dataset" json:"dataset" help:"Data set: ${datasets} (default ${default})." group:"Data and model"`
 	DataDir string `placeholder:"DIR" yaml:"data-dir" json:"data_dir,omitempty" help:"Folder that holds the data set's files (default: the Go module cache, or a download)." group:"Data and model"`
-	Augment string `default:"auto" placeholder:"LIST" yaml:"augment" json:"augment" help:"Changes of the training images, separated by commas: crop (padded by 4), flip, cutout (half the width); none; or auto: crop,flip for cifar10 and cifar100." group:"Model and data"`
+	Augment string `default:"auto" placeholder:"LIST" yaml:"augment" json:"augment" help:"Changes of the training images, separated by commas: crop (padded by 4), flip, cutout (half the width); none; or auto: crop,flip for cifar10 and cifar100." group:"Data and model"`
 
 	Epochs     int    `default:"3" placeholder:"N" yaml:"epochs" json:"epochs" help:"Passes over the training set (default ${default})." group:"Training"`
 	Steps      int    `placeholder:"N" yaml:"steps" json:"steps,omitempty" help:"End after this many steps, if that is sooner." group:"Training"`
@@ -36,6 +36,7 @@ type runFlags struct {
 	WeightDecay float64  `placeholder:"X" yaml:"weight-decay" json:"weight_decay" help:"L2 penalty (default 0)." group:"Optimiser"`
 	Nesterov    bool     `yaml:"nesterov" json:"nesterov" help:"Nesterov's form of momentum." group:"Optimiser"`
 	Schedule    string   `default:"cosine" placeholder:"NAME" yaml:"schedule" json:"schedule" help:"Learning rate over the steps: ${schedules} (default ${default})." group:"Optimiser"`
+	EMA         float64  `name:"ema" placeholder:"DECAY" yaml:"ema" json:"ema,omitempty" help:"Evaluate and keep an exponential moving average of the weights: the part of it that a step keeps, such as 0.999 (at step t at most (1+t)/(10+t)); buffers are the newest. Local layers only." group:"Optimiser"`
 	WarmUp      int      `name:"warm-up" placeholder:"N" yaml:"warm-up" json:"warm_up,omitempty" help:"Steps of linear warm-up before the schedule." group:"Optimiser"`
 
 	Placement string `default:"auto" placeholder:"NAME" yaml:"placement" json:"placement" help:"Where the layers' products are computed: auto (large linear layers resident on the workers), resident (every linear layer that can be), local (default ${default}). In YAML also placements, a list of {layer: GLOB, placement, code, k}: the first match wins." group:"Placement"`
@@ -105,6 +106,9 @@ func (f *runFlags) validate(cores int, rules []placementRule) error {
 	}
 	if !(f.Clip >= 0 && f.Clip < math.Inf(1)) {
 		bad("--clip %g: want a finite number from 0", f.Clip)
+	}
+	if !(f.EMA >= 0 && f.EMA < 1) {
+		bad("--ema %g: want from 0 (none) to below 1", f.EMA)
 	}
 	if _, err := f.augmentation(); err != nil {
 		bad("--augment: %w", err)

@@ -67,6 +67,11 @@ func (r *run) buildOptimizer() error {
 	if err != nil {
 		return usageError{fmt.Errorf("--optimizer: %w", err)}
 	}
+	if r.EMA > 0 {
+		if r.ema, err = optim.NewEMA(optim.EMAConfig{Decay: r.EMA, WarmUp: true}); err != nil {
+			return usageError{fmt.Errorf("--ema: %w", err)}
+		}
+	}
 	return nil
 }
 
@@ -124,6 +129,11 @@ func (r *run) loadCheckpoint() error {
 	r.resumed = c
 	if r.plateau != nil && c.Plateau != nil {
 		if err := r.plateau.LoadState(*c.Plateau); err != nil {
+			return fmt.Errorf("--resume: %w", err)
+		}
+	}
+	if r.ema != nil && c.Averages != nil {
+		if err := r.ema.LoadState(*c.Averages); err != nil {
 			return fmt.Errorf("--resume: %w", err)
 		}
 	}

@@ -9,28 +9,31 @@ import (
 	"github.com/coda-ml/coda/nn/train"
 )
 
+// newNormSetup makes a run of a model with running statistics and dropout, of
+// two batches a step.
+func newNormSetup(t *testing.T) (*setup, nn.Module) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	model := nn.Sequential{
+		nn.NewConv2d(rng, 1, 4, 3, nn.Conv2dConfig{Padding: 1}, nn.NoBias()), nn.NewBatchNorm(4, nn.BatchNormConfig{}), nn.ReLU{},
+		nn.Dropout{Rate: 0.2}, nn.GlobalAvgPool2d{}, nn.NewLinear(rng, 4, 10),
+	}
+	s := newSetup(t, nil)
+	network, err := nn.NewNetwork(model, []int{1, 8, 8}, nn.Config{Threads: 1, Seed: 4})
+	check(t, err)
+	t.Cleanup(func() { check(t, network.Close()) })
+	s.config.Model, s.config.Network, s.config.Accumulate = model, network, 2
+	return s, model
+}
+
 // A run with running statistics and dropout that is interrupted, written and
 // resumed by another process gives the bits of an undisturbed one: losses,
 // parameters and buffers.
 func TestResumeWithBuffers(t *testing.T) {
-	build := func() (*setup, nn.Module) {
-		rng := rand.New(rand.NewPCG(1, 2))
-		model := nn.Sequential{
-			nn.NewConv2d(rng, 1, 4, 3, nn.Conv2dConfig{Padding: 1}, nn.NoBias()), nn.NewBatchNorm(4, nn.BatchNormConfig{}), nn.ReLU{},
-			nn.Dropout{Rate: 0.2}, nn.GlobalAvgPool2d{}, nn.NewLinear(rng, 4, 10),
-		}
-		s := newSetup(t, nil)
-		network, err := nn.NewNetwork(model, []int{1, 8, 8}, nn.Config{Threads: 1, Seed: 4})
-		check(t, err)
-		t.Cleanup(func() { check(t, network.Close()) })
-		s.config.Model, s.config.Network, s.config.Accumulate = model, network, 2
-		return s, model
-	}
-	whole, want := build()
+	whole, want := newNormSetup(t)
 	_, err := whole.trainer(t).Run(t.Context())
 	check(t, err)
 
-	first, _ := build()
+	first, _ := newNormSetup(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	first.config.Hooks = append(first.config.Hooks, train.Hooks{OnStep: func(_ context.Context, i train.StepInfo) error {
 		if i.Step == 4 {
@@ -45,7 +48,7 @@ func TestResumeWithBuffers(t *testing.T) {
 	_, err = tr.WriteCheckpoint(t.Context(), dir, train.Origin{})
 	check(t, err)
 
-	second, got := build()
+	second, got := newNormSetup(t)
 	state, err := train.LoadNewest(dir, got, second.config.Optimizer)
 	check(t, err)
 	second.config.Start = state.Position

@@ -21,6 +21,8 @@ import (
 // A checkpoint is a folder, step-00000300, with the files
 //
 //	model.safetensors      parameters and buffers, named and laid out as in PyTorch
+//	training.safetensors   the same with the weights that training goes on from,
+//	                       where the model has their averages (Config.EMA)
 //	optimizer.safetensors  what the optimiser remembers
 //	state.json             where the run stands
 //
@@ -31,6 +33,7 @@ const (
 	checkpointPrefix = "step-"
 	unfinishedPrefix = ".unfinished-"
 	modelFile        = "model.safetensors"
+	trainingFile     = "training.safetensors"
 	optimizerFile    = "optimizer.safetensors"
 	stateFile        = "state.json"
 )
@@ -52,8 +55,12 @@ type Checkpoint struct {
 	Version int `json:"version"`
 	Position
 	Origin
-	Updates int                 `json:"updates"` // of the optimiser
-	Plateau *optim.PlateauState `json:"plateau,omitempty"`
+	Updates  int                 `json:"updates"` // of the optimiser
+	Plateau  *optim.PlateauState `json:"plateau,omitempty"`
+	Averaged int                 `json:"averaged,omitempty"` // steps in the averages, where the model has those
+
+	// Averages are for optim.EMA; nil where the model has the weights themselves.
+	Averages *optim.State `json:"-"`
 
 	// Momenta of parameters that were placed when the checkpoint was written
 	// or are to be placed now: all momentum buffers, by parameter.
@@ -115,6 +122,9 @@ func (t *Trainer) writeFiles(dir string, momenta nn.Momenta, o Origin) error {
 		}
 	}
 	c := Checkpoint{Version: checkpointVersion, Position: t.pos, Origin: o, Updates: state.Updates}
+	if t.averages() {
+		c.Averaged = t.config.EMA.Updates()
+	}
 	if t.config.Plateau != nil {
 		p := t.config.Plateau.State()
 		c.Plateau = &p
@@ -123,7 +133,7 @@ func (t *Trainer) writeFiles(dir string, momenta nn.Momenta, o Origin) error {
 	if err != nil {
 		return err
 	}
-	if err := nn.SaveState(filepath.Join(dir, modelFile), t.config.Model, nil); err != nil {
+	if err := t.writeModel(dir); err != nil {
 		return err
 	}
 	if err := nn.SaveTensors(filepath.Join(dir, optimizerFile), tensors, nil); err != nil {
@@ -133,6 +143,17 @@ func (t *Trainer) writeFiles(dir string, momenta nn.Momenta, o Origin) error {
 		_, err := w.Write(append(text, '\n'))
 		return err
 	})
+}
+
+// writeModel writes the model, and where it has averages the weights as well.
+func (t *Trainer) writeModel(dir string) error {
+	save := func(name string) error { return nn.SaveState(filepath.Join(dir, name), t.config.Model, nil) }
+	if t.averages() {
+		if err := save(trainingFile); err != nil {
+			return err
+		}
+	}
+	return t.withAverages(func() error { return save(modelFile) })
 }
 
 const momentumSuffix = "." + optim.MomentumBuffer
@@ -199,7 +220,7 @@ func removeOld(dir string) error {
 // parameters of the model and into the optimiser. Folders that cannot be read
 // are passed over and reported in Broken; one that is of another model or
 // optimiser is an error. The momenta of layers that are to be placed are for
-// nn.Place. An error leaves the optimiser as it was.
+// nn.Place, Averages and Plateau for what they are named after. An error leaves the optimiser as it was.
 func LoadNewest(dir string, model nn.Module, o optim.Optimizer) (Checkpoint, error) {
 	names, err := checkpoints(dir)
 	if err != nil {
@@ -235,7 +256,7 @@ func load(dir string, model nn.Module) (Checkpoint, optim.State, error) {
 	if err != nil {
 		return c, state, err
 	}
-	if _, err := nn.LoadState(filepath.Join(dir, modelFile), model); err != nil {
+	if err := c.readModel(dir, model); err != nil {
 		return c, state, err
 	}
 	state.Updates = c.Updates
@@ -247,6 +268,24 @@ func load(dir string, model nn.Module) (Checkpoint, optim.State, error) {
 	}
 	slices.SortFunc(state.Tensors, func(a, b optim.Tensor) int { return strings.Compare(a.Name, b.Name) })
 	return c, state, nil
+}
+
+// readModel reads the weights that training goes on from into the model, and
+// the averages if there are any.
+func (c *Checkpoint) readModel(dir string, model nn.Module) error {
+	if _, err := nn.LoadState(filepath.Join(dir, modelFile), model); err != nil || c.Averaged == 0 {
+		return err
+	}
+	named, err := nn.Params(model)
+	if err != nil {
+		return err
+	}
+	c.Averages = &optim.State{Updates: c.Averaged}
+	for _, p := range averaged(named) {
+		c.Averages.Tensors = append(c.Averages.Tensors, optim.Tensor{Name: p.Name + "." + optim.Average, Data: slices.Clone(p.Value)})
+	}
+	_, err = nn.LoadState(filepath.Join(dir, trainingFile), model)
+	return err
 }
 
 // readState reads state.json.

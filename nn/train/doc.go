@@ -19,6 +19,10 @@
 // their coded weights. Steps are numbered from 1 over the whole run, also
 // after a resume.
 //
+// With Config.EMA the trainable parameters are averaged over the steps (see
+// optim.EMA), and it is the averages that are evaluated and that a checkpoint
+// holds as its model.
+//
 // Invariants: for a seed the order of the batches, the initial weights and so
 // every loss are the same to the bit, as long as nothing is placed or the
 // answers used are recorded and replayed. The position in the data belongs to

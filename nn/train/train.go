@@ -29,6 +29,12 @@ type Config struct {
 	// state is part of a checkpoint.
 	Plateau *optim.Plateau
 
+	// EMA, where given, averages the trainable parameters after every step.
+	// Evaluations and the model of a checkpoint have the averages in the place
+	// of the weights; buffers, such as the running statistics of a batch norm,
+	// are those of the moment. Placed layers have no average: New refuses them.
+	EMA *optim.EMA
+
 	Hooks []Hooks
 	// Start is where to begin; the zero value is the beginning.
 	Start Position
@@ -50,7 +56,8 @@ type Trainer struct {
 	updates func(step int) (coded.Update, error) // of the placed layers; nil if there are none
 	named   []nn.NamedParam
 	params  []optim.Param
-	epoch   sums // since the start of the epoch
+	average []optim.Param // what EMA averages
+	epoch   sums          // since the start of the epoch
 	total   sums
 	written string // the folder of the last checkpoint
 }

@@ -30,7 +30,7 @@ func (t *Trainer) bindParameters() error {
 	if err := errors.Join(problems...); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
-	return nil
+	return t.bindAverages(layers)
 }
 
 // update makes the optimiser's step with the gradients times scale, on the
@@ -56,17 +56,24 @@ func (t *Trainer) update(ctx context.Context, step int, scale float64) error {
 		}
 		t.params = append(t.params, optim.Param{Name: p.Name, Value: p.Value.Data, Grad: p.Grad, NoDecay: p.NoDecay})
 	}
-	return t.config.Optimizer.Step(step, t.params)
+	if err := t.config.Optimizer.Step(step, t.params); err != nil {
+		return err
+	}
+	return t.updateAverages()
 }
 
 // Evaluate returns the mean loss and the accuracy (from 0 to 1) on the test
-// set. The weights of placed layers are first decoded from the workers; the
-// products are computed here.
+// set, with averaged weights where there are any. The weights of placed layers
+// are first decoded from the workers; the products are computed here.
 func (t *Trainer) Evaluate(ctx context.Context) (loss, accuracy float64, err error) {
 	if _, err := nn.Sync(ctx, t.config.Model); err != nil {
 		return 0, 0, fmt.Errorf("train: evaluation: %w", err)
 	}
-	return Evaluate(ctx, t.config.Network, t.config.Test, t.config.EvalBatch)
+	err = t.withAverages(func() (err error) {
+		loss, accuracy, err = Evaluate(ctx, t.config.Network, t.config.Test, t.config.EvalBatch)
+		return err
+	})
+	return loss, accuracy, err
 }
 
 // Evaluate returns the mean loss and the accuracy (from 0 to 1) of a network
