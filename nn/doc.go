@@ -53,7 +53,14 @@
 //
 // Sequential and Chain fuse a ReLU into its neighbours; ChainAdd and Residual
 // fuse an addition and a ReLU into the BatchNorm before them; in evaluation a
-// BatchNorm becomes part of the Conv2d before it. A module of one's own may use
+// BatchNorm becomes part of the Conv2d before it.
+//
+// # Layers of one's own
+//
+// Most are made of others: a struct of modules whose Forward calls theirs. One
+// that computes something new adds an Op by Graph.Apply, with a Forward and a
+// Backward over plain slices; it is then as good as those of this package.
+// CheckGradients compares the two by finite differences. A module may use
 // gorgonia's operations as well, off the hot path and with care: some of them
 // write over their inputs.
 //
