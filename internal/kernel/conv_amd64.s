@@ -28,35 +28,47 @@ tile:
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z0
 	VMOVUPS 64(R9), Z1
-	VMOVUPS 128(R9), Z2
-	VMOVUPS 192(R9), Z3
-	VMOVUPS 256(R9), Z4
-	VMOVUPS 320(R9), Z5
-	VMOVUPS 384(R9), Z6
-	VMOVUPS 448(R9), Z7
-	VMOVUPS 512(R9), Z8
-	VMOVUPS 576(R9), Z9
-	VMOVUPS 640(R9), Z10
-	VMOVUPS 704(R9), Z11
-	VMOVUPS 768(R9), Z12
-	VMOVUPS 832(R9), Z13
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z2
+	VMOVUPS 64(R9), Z3
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z5
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z6
+	VMOVUPS 64(R9), Z7
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z8
+	VMOVUPS 64(R9), Z9
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z10
+	VMOVUPS 64(R9), Z11
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z12
+	VMOVUPS 64(R9), Z13
 	MOVQ    24(R8), R9
 	SHLQ    $0x07, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z14
 	VMOVUPS 64(R9), Z15
-	VMOVUPS 128(R9), Z16
-	VMOVUPS 192(R9), Z17
-	VMOVUPS 256(R9), Z18
-	VMOVUPS 320(R9), Z19
-	VMOVUPS 384(R9), Z20
-	VMOVUPS 448(R9), Z21
-	VMOVUPS 512(R9), Z22
-	VMOVUPS 576(R9), Z23
-	VMOVUPS 640(R9), Z24
-	VMOVUPS 704(R9), Z25
-	VMOVUPS 768(R9), Z26
-	VMOVUPS 832(R9), Z27
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z16
+	VMOVUPS 64(R9), Z17
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z18
+	VMOVUPS 64(R9), Z19
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z20
+	VMOVUPS 64(R9), Z21
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z22
+	VMOVUPS 64(R9), Z23
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z24
+	VMOVUPS 64(R9), Z25
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z26
+	VMOVUPS 64(R9), Z27
 	JMP     start
 
 zero:
@@ -67,16 +79,22 @@ zero:
 	ADDQ   48(AX), R9
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
+	ADDQ   80(AX), R9
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
+	ADDQ   80(AX), R9
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
+	ADDQ   80(AX), R9
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
+	ADDQ   80(AX), R9
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
+	ADDQ   80(AX), R9
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
+	ADDQ   80(AX), R9
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
 	MOVQ   24(R8), R9
@@ -84,16 +102,22 @@ zero:
 	ADDQ   48(AX), R9
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
+	ADDQ   80(AX), R9
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
+	ADDQ   80(AX), R9
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
+	ADDQ   80(AX), R9
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
+	ADDQ   80(AX), R9
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
+	ADDQ   80(AX), R9
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
+	ADDQ   80(AX), R9
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 
@@ -161,35 +185,47 @@ step:
 	ADDQ         48(AX), DI
 	VMOVUPS      Z0, (DI)
 	VMOVUPS      Z1, 64(DI)
-	VMOVUPS      Z2, 128(DI)
-	VMOVUPS      Z3, 192(DI)
-	VMOVUPS      Z4, 256(DI)
-	VMOVUPS      Z5, 320(DI)
-	VMOVUPS      Z6, 384(DI)
-	VMOVUPS      Z7, 448(DI)
-	VMOVUPS      Z8, 512(DI)
-	VMOVUPS      Z9, 576(DI)
-	VMOVUPS      Z10, 640(DI)
-	VMOVUPS      Z11, 704(DI)
-	VMOVUPS      Z12, 768(DI)
-	VMOVUPS      Z13, 832(DI)
+	ADDQ         80(AX), DI
+	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z3, 64(DI)
+	ADDQ         80(AX), DI
+	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z5, 64(DI)
+	ADDQ         80(AX), DI
+	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z7, 64(DI)
+	ADDQ         80(AX), DI
+	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z9, 64(DI)
+	ADDQ         80(AX), DI
+	VMOVUPS      Z10, (DI)
+	VMOVUPS      Z11, 64(DI)
+	ADDQ         80(AX), DI
+	VMOVUPS      Z12, (DI)
+	VMOVUPS      Z13, 64(DI)
 	MOVQ         24(SI), DI
 	SHLQ         $0x07, DI
 	ADDQ         48(AX), DI
 	VMOVUPS      Z14, (DI)
 	VMOVUPS      Z15, 64(DI)
-	VMOVUPS      Z16, 128(DI)
-	VMOVUPS      Z17, 192(DI)
-	VMOVUPS      Z18, 256(DI)
-	VMOVUPS      Z19, 320(DI)
-	VMOVUPS      Z20, 384(DI)
-	VMOVUPS      Z21, 448(DI)
-	VMOVUPS      Z22, 512(DI)
-	VMOVUPS      Z23, 576(DI)
-	VMOVUPS      Z24, 640(DI)
-	VMOVUPS      Z25, 704(DI)
-	VMOVUPS      Z26, 768(DI)
-	VMOVUPS      Z27, 832(DI)
+	ADDQ         80(AX), DI
+	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z17, 64(DI)
+	ADDQ         80(AX), DI
+	VMOVUPS      Z18, (DI)
+	VMOVUPS      Z19, 64(DI)
+	ADDQ         80(AX), DI
+	VMOVUPS      Z20, (DI)
+	VMOVUPS      Z21, 64(DI)
+	ADDQ         80(AX), DI
+	VMOVUPS      Z22, (DI)
+	VMOVUPS      Z23, 64(DI)
+	ADDQ         80(AX), DI
+	VMOVUPS      Z24, (DI)
+	VMOVUPS      Z25, 64(DI)
+	ADDQ         80(AX), DI
+	VMOVUPS      Z26, (DI)
+	VMOVUPS      Z27, 64(DI)
 	ADDQ         $+32, 72(AX)
 	DECQ         64(AX)
 	JNZ          tile
@@ -219,22 +255,34 @@ tile:
 	SHLQ    $0x06, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z0
-	VMOVUPS 64(R9), Z1
-	VMOVUPS 128(R9), Z2
-	VMOVUPS 192(R9), Z3
-	VMOVUPS 256(R9), Z4
-	VMOVUPS 320(R9), Z5
-	VMOVUPS 384(R9), Z6
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z1
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z2
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z3
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z4
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z5
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z6
 	MOVQ    24(R8), R9
 	SHLQ    $0x06, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z7
-	VMOVUPS 64(R9), Z8
-	VMOVUPS 128(R9), Z9
-	VMOVUPS 192(R9), Z10
-	VMOVUPS 256(R9), Z11
-	VMOVUPS 320(R9), Z12
-	VMOVUPS 384(R9), Z13
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z8
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z9
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z10
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z11
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z12
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z13
 	JMP     start
 
 zero:
@@ -244,21 +292,33 @@ zero:
 	SHLQ   $0x06, R9
 	ADDQ   48(AX), R9
 	VPXORD Z0, Z0, Z0
+	ADDQ   80(AX), R9
 	VPXORD Z1, Z1, Z1
+	ADDQ   80(AX), R9
 	VPXORD Z2, Z2, Z2
+	ADDQ   80(AX), R9
 	VPXORD Z3, Z3, Z3
+	ADDQ   80(AX), R9
 	VPXORD Z4, Z4, Z4
+	ADDQ   80(AX), R9
 	VPXORD Z5, Z5, Z5
+	ADDQ   80(AX), R9
 	VPXORD Z6, Z6, Z6
 	MOVQ   24(R8), R9
 	SHLQ   $0x06, R9
 	ADDQ   48(AX), R9
 	VPXORD Z7, Z7, Z7
+	ADDQ   80(AX), R9
 	VPXORD Z8, Z8, Z8
+	ADDQ   80(AX), R9
 	VPXORD Z9, Z9, Z9
+	ADDQ   80(AX), R9
 	VPXORD Z10, Z10, Z10
+	ADDQ   80(AX), R9
 	VPXORD Z11, Z11, Z11
+	ADDQ   80(AX), R9
 	VPXORD Z12, Z12, Z12
+	ADDQ   80(AX), R9
 	VPXORD Z13, Z13, Z13
 
 start:
@@ -295,22 +355,34 @@ step:
 	SHLQ             $0x06, DI
 	ADDQ             48(AX), DI
 	VMOVUPS          Z0, (DI)
-	VMOVUPS          Z1, 64(DI)
-	VMOVUPS          Z2, 128(DI)
-	VMOVUPS          Z3, 192(DI)
-	VMOVUPS          Z4, 256(DI)
-	VMOVUPS          Z5, 320(DI)
-	VMOVUPS          Z6, 384(DI)
+	ADDQ             80(AX), DI
+	VMOVUPS          Z1, (DI)
+	ADDQ             80(AX), DI
+	VMOVUPS          Z2, (DI)
+	ADDQ             80(AX), DI
+	VMOVUPS          Z3, (DI)
+	ADDQ             80(AX), DI
+	VMOVUPS          Z4, (DI)
+	ADDQ             80(AX), DI
+	VMOVUPS          Z5, (DI)
+	ADDQ             80(AX), DI
+	VMOVUPS          Z6, (DI)
 	MOVQ             24(SI), DI
 	SHLQ             $0x06, DI
 	ADDQ             48(AX), DI
 	VMOVUPS          Z7, (DI)
-	VMOVUPS          Z8, 64(DI)
-	VMOVUPS          Z9, 128(DI)
-	VMOVUPS          Z10, 192(DI)
-	VMOVUPS          Z11, 256(DI)
-	VMOVUPS          Z12, 320(DI)
-	VMOVUPS          Z13, 384(DI)
+	ADDQ             80(AX), DI
+	VMOVUPS          Z8, (DI)
+	ADDQ             80(AX), DI
+	VMOVUPS          Z9, (DI)
+	ADDQ             80(AX), DI
+	VMOVUPS          Z10, (DI)
+	ADDQ             80(AX), DI
+	VMOVUPS          Z11, (DI)
+	ADDQ             80(AX), DI
+	VMOVUPS          Z12, (DI)
+	ADDQ             80(AX), DI
+	VMOVUPS          Z13, (DI)
 	ADDQ             $+32, 72(AX)
 	DECQ             64(AX)
 	JNZ              tile
@@ -341,27 +413,35 @@ tile:
 	ADDQ    48(AX), R8
 	VMOVUPS (R8), Z0
 	VMOVUPS 64(R8), Z1
-	VMOVUPS 128(R8), Z2
-	VMOVUPS 192(R8), Z3
-	VMOVUPS 256(R8), Z4
-	VMOVUPS 320(R8), Z5
-	VMOVUPS 384(R8), Z6
-	VMOVUPS 448(R8), Z7
-	VMOVUPS 512(R8), Z8
-	VMOVUPS 576(R8), Z9
+	ADDQ    80(AX), R8
+	VMOVUPS (R8), Z2
+	VMOVUPS 64(R8), Z3
+	ADDQ    80(AX), R8
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	ADDQ    80(AX), R8
+	VMOVUPS (R8), Z6
+	VMOVUPS 64(R8), Z7
+	ADDQ    80(AX), R8
+	VMOVUPS (R8), Z8
+	VMOVUPS 64(R8), Z9
 	MOVQ    24(DI), R8
 	SHLQ    $0x07, R8
 	ADDQ    48(AX), R8
 	VMOVUPS (R8), Z10
 	VMOVUPS 64(R8), Z11
-	VMOVUPS 128(R8), Z12
-	VMOVUPS 192(R8), Z13
-	VMOVUPS 256(R8), Z14
-	VMOVUPS 320(R8), Z15
-	VMOVUPS 384(R8), Z16
-	VMOVUPS 448(R8), Z17
-	VMOVUPS 512(R8), Z18
-	VMOVUPS 576(R8), Z19
+	ADDQ    80(AX), R8
+	VMOVUPS (R8), Z12
+	VMOVUPS 64(R8), Z13
+	ADDQ    80(AX), R8
+	VMOVUPS (R8), Z14
+	VMOVUPS 64(R8), Z15
+	ADDQ    80(AX), R8
+	VMOVUPS (R8), Z16
+	VMOVUPS 64(R8), Z17
+	ADDQ    80(AX), R8
+	VMOVUPS (R8), Z18
+	VMOVUPS 64(R8), Z19
 	JMP     start
 
 zero:
@@ -372,12 +452,16 @@ zero:
 	ADDQ   48(AX), R8
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
+	ADDQ   80(AX), R8
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
+	ADDQ   80(AX), R8
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
+	ADDQ   80(AX), R8
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
+	ADDQ   80(AX), R8
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
 	MOVQ   24(DI), R8
@@ -385,12 +469,16 @@ zero:
 	ADDQ   48(AX), R8
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
+	ADDQ   80(AX), R8
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
+	ADDQ   80(AX), R8
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
+	ADDQ   80(AX), R8
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
+	ADDQ   80(AX), R8
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 
@@ -446,27 +534,35 @@ step:
 	ADDQ         48(AX), SI
 	VMOVUPS      Z0, (SI)
 	VMOVUPS      Z1, 64(SI)
-	VMOVUPS      Z2, 128(SI)
-	VMOVUPS      Z3, 192(SI)
-	VMOVUPS      Z4, 256(SI)
-	VMOVUPS      Z5, 320(SI)
-	VMOVUPS      Z6, 384(SI)
-	VMOVUPS      Z7, 448(SI)
-	VMOVUPS      Z8, 512(SI)
-	VMOVUPS      Z9, 576(SI)
+	ADDQ         80(AX), SI
+	VMOVUPS      Z2, (SI)
+	VMOVUPS      Z3, 64(SI)
+	ADDQ         80(AX), SI
+	VMOVUPS      Z4, (SI)
+	VMOVUPS      Z5, 64(SI)
+	ADDQ         80(AX), SI
+	VMOVUPS      Z6, (SI)
+	VMOVUPS      Z7, 64(SI)
+	ADDQ         80(AX), SI
+	VMOVUPS      Z8, (SI)
+	VMOVUPS      Z9, 64(SI)
 	MOVQ         24(BX), SI
 	SHLQ         $0x07, SI
 	ADDQ         48(AX), SI
 	VMOVUPS      Z10, (SI)
 	VMOVUPS      Z11, 64(SI)
-	VMOVUPS      Z12, 128(SI)
-	VMOVUPS      Z13, 192(SI)
-	VMOVUPS      Z14, 256(SI)
-	VMOVUPS      Z15, 320(SI)
-	VMOVUPS      Z16, 384(SI)
-	VMOVUPS      Z17, 448(SI)
-	VMOVUPS      Z18, 512(SI)
-	VMOVUPS      Z19, 576(SI)
+	ADDQ         80(AX), SI
+	VMOVUPS      Z12, (SI)
+	VMOVUPS      Z13, 64(SI)
+	ADDQ         80(AX), SI
+	VMOVUPS      Z14, (SI)
+	VMOVUPS      Z15, 64(SI)
+	ADDQ         80(AX), SI
+	VMOVUPS      Z16, (SI)
+	VMOVUPS      Z17, 64(SI)
+	ADDQ         80(AX), SI
+	VMOVUPS      Z18, (SI)
+	VMOVUPS      Z19, 64(SI)
 	ADDQ         $+32, 72(AX)
 	DECQ         64(AX)
 	JNZ          tile
@@ -496,18 +592,26 @@ tile:
 	SHLQ    $0x06, R8
 	ADDQ    48(AX), R8
 	VMOVUPS (R8), Z0
-	VMOVUPS 64(R8), Z1
-	VMOVUPS 128(R8), Z2
-	VMOVUPS 192(R8), Z3
-	VMOVUPS 256(R8), Z4
+	ADDQ    80(AX), R8
+	VMOVUPS (R8), Z1
+	ADDQ    80(AX), R8
+	VMOVUPS (R8), Z2
+	ADDQ    80(AX), R8
+	VMOVUPS (R8), Z3
+	ADDQ    80(AX), R8
+	VMOVUPS (R8), Z4
 	MOVQ    24(DI), R8
 	SHLQ    $0x06, R8
 	ADDQ    48(AX), R8
 	VMOVUPS (R8), Z5
-	VMOVUPS 64(R8), Z6
-	VMOVUPS 128(R8), Z7
-	VMOVUPS 192(R8), Z8
-	VMOVUPS 256(R8), Z9
+	ADDQ    80(AX), R8
+	VMOVUPS (R8), Z6
+	ADDQ    80(AX), R8
+	VMOVUPS (R8), Z7
+	ADDQ    80(AX), R8
+	VMOVUPS (R8), Z8
+	ADDQ    80(AX), R8
+	VMOVUPS (R8), Z9
 	JMP     start
 
 zero:
@@ -517,17 +621,25 @@ zero:
 	SHLQ   $0x06, R8
 	ADDQ   48(AX), R8
 	VPXORD Z0, Z0, Z0
+	ADDQ   80(AX), R8
 	VPXORD Z1, Z1, Z1
+	ADDQ   80(AX), R8
 	VPXORD Z2, Z2, Z2
+	ADDQ   80(AX), R8
 	VPXORD Z3, Z3, Z3
+	ADDQ   80(AX), R8
 	VPXORD Z4, Z4, Z4
 	MOVQ   24(DI), R8
 	SHLQ   $0x06, R8
 	ADDQ   48(AX), R8
 	VPXORD Z5, Z5, Z5
+	ADDQ   80(AX), R8
 	VPXORD Z6, Z6, Z6
+	ADDQ   80(AX), R8
 	VPXORD Z7, Z7, Z7
+	ADDQ   80(AX), R8
 	VPXORD Z8, Z8, Z8
+	ADDQ   80(AX), R8
 	VPXORD Z9, Z9, Z9
 
 start:
@@ -560,18 +672,26 @@ step:
 	SHLQ             $0x06, SI
 	ADDQ             48(AX), SI
 	VMOVUPS          Z0, (SI)
-	VMOVUPS          Z1, 64(SI)
-	VMOVUPS          Z2, 128(SI)
-	VMOVUPS          Z3, 192(SI)
-	VMOVUPS          Z4, 256(SI)
+	ADDQ             80(AX), SI
+	VMOVUPS          Z1, (SI)
+	ADDQ             80(AX), SI
+	VMOVUPS          Z2, (SI)
+	ADDQ             80(AX), SI
+	VMOVUPS          Z3, (SI)
+	ADDQ             80(AX), SI
+	VMOVUPS          Z4, (SI)
 	MOVQ             24(BX), SI
 	SHLQ             $0x06, SI
 	ADDQ             48(AX), SI
 	VMOVUPS          Z5, (SI)
-	VMOVUPS          Z6, 64(SI)
-	VMOVUPS          Z7, 128(SI)
-	VMOVUPS          Z8, 192(SI)
-	VMOVUPS          Z9, 256(SI)
+	ADDQ             80(AX), SI
+	VMOVUPS          Z6, (SI)
+	ADDQ             80(AX), SI
+	VMOVUPS          Z7, (SI)
+	ADDQ             80(AX), SI
+	VMOVUPS          Z8, (SI)
+	ADDQ             80(AX), SI
+	VMOVUPS          Z9, (SI)
 	ADDQ             $+32, 72(AX)
 	DECQ             64(AX)
 	JNZ              tile
@@ -604,34 +724,43 @@ tile:
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z0
 	VMOVUPS 64(R9), Z1
-	VMOVUPS 128(R9), Z2
-	VMOVUPS 192(R9), Z3
-	VMOVUPS 256(R9), Z4
-	VMOVUPS 320(R9), Z5
-	VMOVUPS 384(R9), Z6
-	VMOVUPS 448(R9), Z7
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z2
+	VMOVUPS 64(R9), Z3
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z5
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z6
+	VMOVUPS 64(R9), Z7
 	MOVQ    24(R8), R9
 	SHLQ    $0x07, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z8
 	VMOVUPS 64(R9), Z9
-	VMOVUPS 128(R9), Z10
-	VMOVUPS 192(R9), Z11
-	VMOVUPS 256(R9), Z12
-	VMOVUPS 320(R9), Z13
-	VMOVUPS 384(R9), Z14
-	VMOVUPS 448(R9), Z15
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z10
+	VMOVUPS 64(R9), Z11
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z12
+	VMOVUPS 64(R9), Z13
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z14
+	VMOVUPS 64(R9), Z15
 	MOVQ    40(R8), R9
 	SHLQ    $0x07, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z16
 	VMOVUPS 64(R9), Z17
-	VMOVUPS 128(R9), Z18
-	VMOVUPS 192(R9), Z19
-	VMOVUPS 256(R9), Z20
-	VMOVUPS 320(R9), Z21
-	VMOVUPS 384(R9), Z22
-	VMOVUPS 448(R9), Z23
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z18
+	VMOVUPS 64(R9), Z19
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z20
+	VMOVUPS 64(R9), Z21
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z22
+	VMOVUPS 64(R9), Z23
 	JMP     start
 
 zero:
@@ -642,10 +771,13 @@ zero:
 	ADDQ   48(AX), R9
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
+	ADDQ   80(AX), R9
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
+	ADDQ   80(AX), R9
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
+	ADDQ   80(AX), R9
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	MOVQ   24(R8), R9
@@ -653,10 +785,13 @@ zero:
 	ADDQ   48(AX), R9
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
+	ADDQ   80(AX), R9
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
+	ADDQ   80(AX), R9
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
+	ADDQ   80(AX), R9
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	MOVQ   40(R8), R9
@@ -664,10 +799,13 @@ zero:
 	ADDQ   48(AX), R9
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
+	ADDQ   80(AX), R9
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
+	ADDQ   80(AX), R9
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
+	ADDQ   80(AX), R9
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
@@ -730,34 +868,43 @@ step:
 	ADDQ         48(AX), SI
 	VMOVUPS      Z0, (SI)
 	VMOVUPS      Z1, 64(SI)
-	VMOVUPS      Z2, 128(SI)
-	VMOVUPS      Z3, 192(SI)
-	VMOVUPS      Z4, 256(SI)
-	VMOVUPS      Z5, 320(SI)
-	VMOVUPS      Z6, 384(SI)
-	VMOVUPS      Z7, 448(SI)
+	ADDQ         80(AX), SI
+	VMOVUPS      Z2, (SI)
+	VMOVUPS      Z3, 64(SI)
+	ADDQ         80(AX), SI
+	VMOVUPS      Z4, (SI)
+	VMOVUPS      Z5, 64(SI)
+	ADDQ         80(AX), SI
+	VMOVUPS      Z6, (SI)
+	VMOVUPS      Z7, 64(SI)
 	MOVQ         24(BX), SI
 	SHLQ         $0x07, SI
 	ADDQ         48(AX), SI
 	VMOVUPS      Z8, (SI)
 	VMOVUPS      Z9, 64(SI)
-	VMOVUPS      Z10, 128(SI)
-	VMOVUPS      Z11, 192(SI)
-	VMOVUPS      Z12, 256(SI)
-	VMOVUPS      Z13, 320(SI)
-	VMOVUPS      Z14, 384(SI)
-	VMOVUPS      Z15, 448(SI)
+	ADDQ         80(AX), SI
+	VMOVUPS      Z10, (SI)
+	VMOVUPS      Z11, 64(SI)
+	ADDQ         80(AX), SI
+	VMOVUPS      Z12, (SI)
+	VMOVUPS      Z13, 64(SI)
+	ADDQ         80(AX), SI
+	VMOVUPS      Z14, (SI)
+	VMOVUPS      Z15, 64(SI)
 	MOVQ         40(BX), SI
 	SHLQ         $0x07, SI
 	ADDQ         48(AX), SI
 	VMOVUPS      Z16, (SI)
 	VMOVUPS      Z17, 64(SI)
-	VMOVUPS      Z18, 128(SI)
-	VMOVUPS      Z19, 192(SI)
-	VMOVUPS      Z20, 256(SI)
-	VMOVUPS      Z21, 320(SI)
-	VMOVUPS      Z22, 384(SI)
-	VMOVUPS      Z23, 448(SI)
+	ADDQ         80(AX), SI
+	VMOVUPS      Z18, (SI)
+	VMOVUPS      Z19, 64(SI)
+	ADDQ         80(AX), SI
+	VMOVUPS      Z20, (SI)
+	VMOVUPS      Z21, 64(SI)
+	ADDQ         80(AX), SI
+	VMOVUPS      Z22, (SI)
+	VMOVUPS      Z23, 64(SI)
 	ADDQ         $+48, 72(AX)
 	DECQ         64(AX)
 	JNZ          tile
@@ -789,23 +936,32 @@ tile:
 	SHLQ    $0x06, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z0
-	VMOVUPS 64(R9), Z1
-	VMOVUPS 128(R9), Z2
-	VMOVUPS 192(R9), Z3
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z1
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z2
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z3
 	MOVQ    24(R8), R9
 	SHLQ    $0x06, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z4
-	VMOVUPS 64(R9), Z5
-	VMOVUPS 128(R9), Z6
-	VMOVUPS 192(R9), Z7
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z5
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z6
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z7
 	MOVQ    40(R8), R9
 	SHLQ    $0x06, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z8
-	VMOVUPS 64(R9), Z9
-	VMOVUPS 128(R9), Z10
-	VMOVUPS 192(R9), Z11
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z9
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z10
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z11
 	JMP     start
 
 zero:
@@ -815,22 +971,31 @@ zero:
 	SHLQ   $0x06, R9
 	ADDQ   48(AX), R9
 	VPXORD Z0, Z0, Z0
+	ADDQ   80(AX), R9
 	VPXORD Z1, Z1, Z1
+	ADDQ   80(AX), R9
 	VPXORD Z2, Z2, Z2
+	ADDQ   80(AX), R9
 	VPXORD Z3, Z3, Z3
 	MOVQ   24(R8), R9
 	SHLQ   $0x06, R9
 	ADDQ   48(AX), R9
 	VPXORD Z4, Z4, Z4
+	ADDQ   80(AX), R9
 	VPXORD Z5, Z5, Z5
+	ADDQ   80(AX), R9
 	VPXORD Z6, Z6, Z6
+	ADDQ   80(AX), R9
 	VPXORD Z7, Z7, Z7
 	MOVQ   40(R8), R9
 	SHLQ   $0x06, R9
 	ADDQ   48(AX), R9
 	VPXORD Z8, Z8, Z8
+	ADDQ   80(AX), R9
 	VPXORD Z9, Z9, Z9
+	ADDQ   80(AX), R9
 	VPXORD Z10, Z10, Z10
+	ADDQ   80(AX), R9
 	VPXORD Z11, Z11, Z11
 
 start:
@@ -866,23 +1031,32 @@ step:
 	SHLQ             $0x06, SI
 	ADDQ             48(AX), SI
 	VMOVUPS          Z0, (SI)
-	VMOVUPS          Z1, 64(SI)
-	VMOVUPS          Z2, 128(SI)
-	VMOVUPS          Z3, 192(SI)
+	ADDQ             80(AX), SI
+	VMOVUPS          Z1, (SI)
+	ADDQ             80(AX), SI
+	VMOVUPS          Z2, (SI)
+	ADDQ             80(AX), SI
+	VMOVUPS          Z3, (SI)
 	MOVQ             24(BX), SI
 	SHLQ             $0x06, SI
 	ADDQ             48(AX), SI
 	VMOVUPS          Z4, (SI)
-	VMOVUPS          Z5, 64(SI)
-	VMOVUPS          Z6, 128(SI)
-	VMOVUPS          Z7, 192(SI)
+	ADDQ             80(AX), SI
+	VMOVUPS          Z5, (SI)
+	ADDQ             80(AX), SI
+	VMOVUPS          Z6, (SI)
+	ADDQ             80(AX), SI
+	VMOVUPS          Z7, (SI)
 	MOVQ             40(BX), SI
 	SHLQ             $0x06, SI
 	ADDQ             48(AX), SI
 	VMOVUPS          Z8, (SI)
-	VMOVUPS          Z9, 64(SI)
-	VMOVUPS          Z10, 128(SI)
-	VMOVUPS          Z11, 192(SI)
+	ADDQ             80(AX), SI
+	VMOVUPS          Z9, (SI)
+	ADDQ             80(AX), SI
+	VMOVUPS          Z10, (SI)
+	ADDQ             80(AX), SI
+	VMOVUPS          Z11, (SI)
 	ADDQ             $+48, 72(AX)
 	DECQ             64(AX)
 	JNZ              tile
@@ -917,37 +1091,45 @@ tile:
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z0
 	VMOVUPS 64(R9), Z1
-	VMOVUPS 128(R9), Z2
-	VMOVUPS 192(R9), Z3
-	VMOVUPS 256(R9), Z4
-	VMOVUPS 320(R9), Z5
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z2
+	VMOVUPS 64(R9), Z3
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z5
 	MOVQ    24(R8), R9
 	SHLQ    $0x07, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z6
 	VMOVUPS 64(R9), Z7
-	VMOVUPS 128(R9), Z8
-	VMOVUPS 192(R9), Z9
-	VMOVUPS 256(R9), Z10
-	VMOVUPS 320(R9), Z11
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z8
+	VMOVUPS 64(R9), Z9
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z10
+	VMOVUPS 64(R9), Z11
 	MOVQ    40(R8), R9
 	SHLQ    $0x07, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z12
 	VMOVUPS 64(R9), Z13
-	VMOVUPS 128(R9), Z14
-	VMOVUPS 192(R9), Z15
-	VMOVUPS 256(R9), Z16
-	VMOVUPS 320(R9), Z17
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z14
+	VMOVUPS 64(R9), Z15
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z16
+	VMOVUPS 64(R9), Z17
 	MOVQ    56(R8), R9
 	SHLQ    $0x07, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z18
 	VMOVUPS 64(R9), Z19
-	VMOVUPS 128(R9), Z20
-	VMOVUPS 192(R9), Z21
-	VMOVUPS 256(R9), Z22
-	VMOVUPS 320(R9), Z23
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z20
+	VMOVUPS 64(R9), Z21
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z22
+	VMOVUPS 64(R9), Z23
 	JMP     start
 
 zero:
@@ -958,8 +1140,10 @@ zero:
 	ADDQ   48(AX), R9
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
+	ADDQ   80(AX), R9
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
+	ADDQ   80(AX), R9
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 	MOVQ   24(R8), R9
@@ -967,8 +1151,10 @@ zero:
 	ADDQ   48(AX), R9
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
+	ADDQ   80(AX), R9
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
+	ADDQ   80(AX), R9
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 	MOVQ   40(R8), R9
@@ -976,8 +1162,10 @@ zero:
 	ADDQ   48(AX), R9
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
+	ADDQ   80(AX), R9
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
+	ADDQ   80(AX), R9
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	MOVQ   56(R8), R9
@@ -985,8 +1173,10 @@ zero:
 	ADDQ   48(AX), R9
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
+	ADDQ   80(AX), R9
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
+	ADDQ   80(AX), R9
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
@@ -1050,37 +1240,45 @@ step:
 	ADDQ         48(AX), BX
 	VMOVUPS      Z0, (BX)
 	VMOVUPS      Z1, 64(BX)
-	VMOVUPS      Z2, 128(BX)
-	VMOVUPS      Z3, 192(BX)
-	VMOVUPS      Z4, 256(BX)
-	VMOVUPS      Z5, 320(BX)
+	ADDQ         80(AX), BX
+	VMOVUPS      Z2, (BX)
+	VMOVUPS      Z3, 64(BX)
+	ADDQ         80(AX), BX
+	VMOVUPS      Z4, (BX)
+	VMOVUPS      Z5, 64(BX)
 	MOVQ         24(DX), BX
 	SHLQ         $0x07, BX
 	ADDQ         48(AX), BX
 	VMOVUPS      Z6, (BX)
 	VMOVUPS      Z7, 64(BX)
-	VMOVUPS      Z8, 128(BX)
-	VMOVUPS      Z9, 192(BX)
-	VMOVUPS      Z10, 256(BX)
-	VMOVUPS      Z11, 320(BX)
+	ADDQ         80(AX), BX
+	VMOVUPS      Z8, (BX)
+	VMOVUPS      Z9, 64(BX)
+	ADDQ         80(AX), BX
+	VMOVUPS      Z10, (BX)
+	VMOVUPS      Z11, 64(BX)
 	MOVQ         40(DX), BX
 	SHLQ         $0x07, BX
 	ADDQ         48(AX), BX
 	VMOVUPS      Z12, (BX)
 	VMOVUPS      Z13, 64(BX)
-	VMOVUPS      Z14, 128(BX)
-	VMOVUPS      Z15, 192(BX)
-	VMOVUPS      Z16, 256(BX)
-	VMOVUPS      Z17, 320(BX)
+	ADDQ         80(AX), BX
+	VMOVUPS      Z14, (BX)
+	VMOVUPS      Z15, 64(BX)
+	ADDQ         80(AX), BX
+	VMOVUPS      Z16, (BX)
+	VMOVUPS      Z17, 64(BX)
 	MOVQ         56(DX), BX
 	SHLQ         $0x07, BX
 	ADDQ         48(AX), BX
 	VMOVUPS      Z18, (BX)
 	VMOVUPS      Z19, 64(BX)
-	VMOVUPS      Z20, 128(BX)
-	VMOVUPS      Z21, 192(BX)
-	VMOVUPS      Z22, 256(BX)
-	VMOVUPS      Z23, 320(BX)
+	ADDQ         80(AX), BX
+	VMOVUPS      Z20, (BX)
+	VMOVUPS      Z21, 64(BX)
+	ADDQ         80(AX), BX
+	VMOVUPS      Z22, (BX)
+	VMOVUPS      Z23, 64(BX)
 	ADDQ         $+64, 72(AX)
 	DECQ         64(AX)
 	JNZ          tile
@@ -1114,26 +1312,34 @@ tile:
 	SHLQ    $0x06, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z0
-	VMOVUPS 64(R9), Z1
-	VMOVUPS 128(R9), Z2
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z1
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z2
 	MOVQ    24(R8), R9
 	SHLQ    $0x06, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z3
-	VMOVUPS 64(R9), Z4
-	VMOVUPS 128(R9), Z5
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z4
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z5
 	MOVQ    40(R8), R9
 	SHLQ    $0x06, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z6
-	VMOVUPS 64(R9), Z7
-	VMOVUPS 128(R9), Z8
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z7
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z8
 	MOVQ    56(R8), R9
 	SHLQ    $0x06, R9
 	ADDQ    48(AX), R9
 	VMOVUPS (R9), Z9
-	VMOVUPS 64(R9), Z10
-	VMOVUPS 128(R9), Z11
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z10
+	ADDQ    80(AX), R9
+	VMOVUPS (R9), Z11
 	JMP     start
 
 zero:
@@ -1143,25 +1349,33 @@ zero:
 	SHLQ   $0x06, R9
 	ADDQ   48(AX), R9
 	VPXORD Z0, Z0, Z0
+	ADDQ   80(AX), R9
 	VPXORD Z1, Z1, Z1
+	ADDQ   80(AX), R9
 	VPXORD Z2, Z2, Z2
 	MOVQ   24(R8), R9
 	SHLQ   $0x06, R9
 	ADDQ   48(AX), R9
 	VPXORD Z3, Z3, Z3
+	ADDQ   80(AX), R9
 	VPXORD Z4, Z4, Z4
+	ADDQ   80(AX), R9
 	VPXORD Z5, Z5, Z5
 	MOVQ   40(R8), R9
 	SHLQ   $0x06, R9
 	ADDQ   48(AX), R9
 	VPXORD Z6, Z6, Z6
+	ADDQ   80(AX), R9
 	VPXORD Z7, Z7, Z7
+	ADDQ   80(AX), R9
 	VPXORD Z8, Z8, Z8
 	MOVQ   56(R8), R9
 	SHLQ   $0x06, R9
 	ADDQ   48(AX), R9
 	VPXORD Z9, Z9, Z9
+	ADDQ   80(AX), R9
 	VPXORD Z10, Z10, Z10
+	ADDQ   80(AX), R9
 	VPXORD Z11, Z11, Z11
 
 start:
@@ -1198,26 +1412,34 @@ step:
 	SHLQ             $0x06, BX
 	ADDQ             48(AX), BX
 	VMOVUPS          Z0, (BX)
-	VMOVUPS          Z1, 64(BX)
-	VMOVUPS          Z2, 128(BX)
+	ADDQ             80(AX), BX
+	VMOVUPS          Z1, (BX)
+	ADDQ             80(AX), BX
+	VMOVUPS          Z2, (BX)
 	MOVQ             24(DX), BX
 	SHLQ             $0x06, BX
 	ADDQ             48(AX), BX
 	VMOVUPS          Z3, (BX)
-	VMOVUPS          Z4, 64(BX)
-	VMOVUPS          Z5, 128(BX)
+	ADDQ             80(AX), BX
+	VMOVUPS          Z4, (BX)
+	ADDQ             80(AX), BX
+	VMOVUPS          Z5, (BX)
 	MOVQ             40(DX), BX
 	SHLQ             $0x06, BX
 	ADDQ             48(AX), BX
 	VMOVUPS          Z6, (BX)
-	VMOVUPS          Z7, 64(BX)
-	VMOVUPS          Z8, 128(BX)
+	ADDQ             80(AX), BX
+	VMOVUPS          Z7, (BX)
+	ADDQ             80(AX), BX
+	VMOVUPS          Z8, (BX)
 	MOVQ             56(DX), BX
 	SHLQ             $0x06, BX
 	ADDQ             48(AX), BX
 	VMOVUPS          Z9, (BX)
-	VMOVUPS          Z10, 64(BX)
-	VMOVUPS          Z11, 128(BX)
+	ADDQ             80(AX), BX
+	VMOVUPS          Z10, (BX)
+	ADDQ             80(AX), BX
+	VMOVUPS          Z11, (BX)
 	ADDQ             $+64, 72(AX)
 	DECQ             64(AX)
 	JNZ              tile
@@ -1248,19 +1470,23 @@ tile:
 	ADDQ    48(AX), DI
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS 128(DI), Y4
-	VMOVUPS 160(DI), Y5
+	ADDQ    80(AX), DI
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+	ADDQ    80(AX), DI
+	VMOVUPS (DI), Y4
+	VMOVUPS 32(DI), Y5
 	MOVQ    24(SI), DI
 	SHLQ    $0x06, DI
 	ADDQ    48(AX), DI
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
-	VMOVUPS 64(DI), Y8
-	VMOVUPS 96(DI), Y9
-	VMOVUPS 128(DI), Y10
-	VMOVUPS 160(DI), Y11
+	ADDQ    80(AX), DI
+	VMOVUPS (DI), Y8
+	VMOVUPS 32(DI), Y9
+	ADDQ    80(AX), DI
+	VMOVUPS (DI), Y10
+	VMOVUPS 32(DI), Y11
 	JMP     start
 
 zero:
@@ -1271,8 +1497,10 @@ zero:
 	ADDQ   48(AX), DI
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
+	ADDQ   80(AX), DI
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
+	ADDQ   80(AX), DI
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 	MOVQ   24(SI), DI
@@ -1280,8 +1508,10 @@ zero:
 	ADDQ   48(AX), DI
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
+	ADDQ   80(AX), DI
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
+	ADDQ   80(AX), DI
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
@@ -1325,19 +1555,23 @@ step:
 	ADDQ         48(AX), BX
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y1, 32(BX)
-	VMOVUPS      Y2, 64(BX)
-	VMOVUPS      Y3, 96(BX)
-	VMOVUPS      Y4, 128(BX)
-	VMOVUPS      Y5, 160(BX)
+	ADDQ         80(AX), BX
+	VMOVUPS      Y2, (BX)
+	VMOVUPS      Y3, 32(BX)
+	ADDQ         80(AX), BX
+	VMOVUPS      Y4, (BX)
+	VMOVUPS      Y5, 32(BX)
 	MOVQ         24(DX), BX
 	SHLQ         $0x06, BX
 	ADDQ         48(AX), BX
 	VMOVUPS      Y6, (BX)
 	VMOVUPS      Y7, 32(BX)
-	VMOVUPS      Y8, 64(BX)
-	VMOVUPS      Y9, 96(BX)
-	VMOVUPS      Y10, 128(BX)
-	VMOVUPS      Y11, 160(BX)
+	ADDQ         80(AX), BX
+	VMOVUPS      Y8, (BX)
+	VMOVUPS      Y9, 32(BX)
+	ADDQ         80(AX), BX
+	VMOVUPS      Y10, (BX)
+	VMOVUPS      Y11, 32(BX)
 	ADDQ         $+32, 72(AX)
 	DECQ         64(AX)
 	JNZ          tile
@@ -1367,14 +1601,18 @@ tile:
 	SHLQ    $0x05, DI
 	ADDQ    48(AX), DI
 	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
+	ADDQ    80(AX), DI
+	VMOVUPS (DI), Y1
+	ADDQ    80(AX), DI
+	VMOVUPS (DI), Y2
 	MOVQ    24(SI), DI
 	SHLQ    $0x05, DI
 	ADDQ    48(AX), DI
 	VMOVUPS (DI), Y3
-	VMOVUPS 32(DI), Y4
-	VMOVUPS 64(DI), Y5
+	ADDQ    80(AX), DI
+	VMOVUPS (DI), Y4
+	ADDQ    80(AX), DI
+	VMOVUPS (DI), Y5
 	JMP     start
 
 zero:
@@ -1384,13 +1622,17 @@ zero:
 	SHLQ   $0x05, DI
 	ADDQ   48(AX), DI
 	VXORPS Y0, Y0, Y0
+	ADDQ   80(AX), DI
 	VXORPS Y1, Y1, Y1
+	ADDQ   80(AX), DI
 	VXORPS Y2, Y2, Y2
 	MOVQ   24(SI), DI
 	SHLQ   $0x05, DI
 	ADDQ   48(AX), DI
 	VXORPS Y3, Y3, Y3
+	ADDQ   80(AX), DI
 	VXORPS Y4, Y4, Y4
+	ADDQ   80(AX), DI
 	VXORPS Y5, Y5, Y5
 
 start:
@@ -1425,14 +1667,18 @@ step:
 	SHLQ         $0x05, BX
 	ADDQ         48(AX), BX
 	VMOVUPS      Y0, (BX)
-	VMOVUPS      Y1, 32(BX)
-	VMOVUPS      Y2, 64(BX)
+	ADDQ         80(AX), BX
+	VMOVUPS      Y1, (BX)
+	ADDQ         80(AX), BX
+	VMOVUPS      Y2, (BX)
 	MOVQ         24(DX), BX
 	SHLQ         $0x05, BX
 	ADDQ         48(AX), BX
 	VMOVUPS      Y3, (BX)
-	VMOVUPS      Y4, 32(BX)
-	VMOVUPS      Y5, 64(BX)
+	ADDQ         80(AX), BX
+	VMOVUPS      Y4, (BX)
+	ADDQ         80(AX), BX
+	VMOVUPS      Y5, (BX)
 	ADDQ         $+32, 72(AX)
 	DECQ         64(AX)
 	JNZ          tile
@@ -1465,22 +1711,25 @@ tile:
 	ADDQ    48(AX), R8
 	VMOVUPS (R8), Y0
 	VMOVUPS 32(R8), Y1
-	VMOVUPS 64(R8), Y2
-	VMOVUPS 96(R8), Y3
+	ADDQ    80(AX), R8
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
 	MOVQ    24(DI), R8
 	SHLQ    $0x06, R8
 	ADDQ    48(AX), R8
 	VMOVUPS (R8), Y4
 	VMOVUPS 32(R8), Y5
-	VMOVUPS 64(R8), Y6
-	VMOVUPS 96(R8), Y7
+	ADDQ    80(AX), R8
+	VMOVUPS (R8), Y6
+	VMOVUPS 32(R8), Y7
 	MOVQ    40(DI), R8
 	SHLQ    $0x06, R8
 	ADDQ    48(AX), R8
 	VMOVUPS (R8), Y8
 	VMOVUPS 32(R8), Y9
-	VMOVUPS 64(R8), Y10
-	VMOVUPS 96(R8), Y11
+	ADDQ    80(AX), R8
+	VMOVUPS (R8), Y10
+	VMOVUPS 32(R8), Y11
 	JMP     start
 
 zero:
@@ -1491,6 +1740,7 @@ zero:
 	ADDQ   48(AX), R8
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
+	ADDQ   80(AX), R8
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	MOVQ   24(DI), R8
@@ -1498,6 +1748,7 @@ zero:
 	ADDQ   48(AX), R8
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
+	ADDQ   80(AX), R8
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 	MOVQ   40(DI), R8
@@ -1505,6 +1756,7 @@ zero:
 	ADDQ   48(AX), R8
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
+	ADDQ   80(AX), R8
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
@@ -1549,22 +1801,25 @@ step:
 	ADDQ         48(AX), BX
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y1, 32(BX)
-	VMOVUPS      Y2, 64(BX)
-	VMOVUPS      Y3, 96(BX)
+	ADDQ         80(AX), BX
+	VMOVUPS      Y2, (BX)
+	VMOVUPS      Y3, 32(BX)
 	MOVQ         24(DX), BX
 	SHLQ         $0x06, BX
 	ADDQ         48(AX), BX
 	VMOVUPS      Y4, (BX)
 	VMOVUPS      Y5, 32(BX)
-	VMOVUPS      Y6, 64(BX)
-	VMOVUPS      Y7, 96(BX)
+	ADDQ         80(AX), BX
+	VMOVUPS      Y6, (BX)
+	VMOVUPS      Y7, 32(BX)
 	MOVQ         40(DX), BX
 	SHLQ         $0x06, BX
 	ADDQ         48(AX), BX
 	VMOVUPS      Y8, (BX)
 	VMOVUPS      Y9, 32(BX)
-	VMOVUPS      Y10, 64(BX)
-	VMOVUPS      Y11, 96(BX)
+	ADDQ         80(AX), BX
+	VMOVUPS      Y10, (BX)
+	VMOVUPS      Y11, 32(BX)
 	ADDQ         $+48, 72(AX)
 	DECQ         64(AX)
 	JNZ          tile
@@ -1596,17 +1851,20 @@ tile:
 	SHLQ    $0x05, R8
 	ADDQ    48(AX), R8
 	VMOVUPS (R8), Y0
-	VMOVUPS 32(R8), Y1
+	ADDQ    80(AX), R8
+	VMOVUPS (R8), Y1
 	MOVQ    24(DI), R8
 	SHLQ    $0x05, R8
 	ADDQ    48(AX), R8
 	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	ADDQ    80(AX), R8
+	VMOVUPS (R8), Y3
 	MOVQ    40(DI), R8
 	SHLQ    $0x05, R8
 	ADDQ    48(AX), R8
 	VMOVUPS (R8), Y4
-	VMOVUPS 32(R8), Y5
+	ADDQ    80(AX), R8
+	VMOVUPS (R8), Y5
 	JMP     start
 
 zero:
@@ -1616,16 +1874,19 @@ zero:
 	SHLQ   $0x05, R8
 	ADDQ   48(AX), R8
 	VXORPS Y0, Y0, Y0
+	ADDQ   80(AX), R8
 	VXORPS Y1, Y1, Y1
 	MOVQ   24(DI), R8
 	SHLQ   $0x05, R8
 	ADDQ   48(AX), R8
 	VXORPS Y2, Y2, Y2
+	ADDQ   80(AX), R8
 	VXORPS Y3, Y3, Y3
 	MOVQ   40(DI), R8
 	SHLQ   $0x05, R8
 	ADDQ   48(AX), R8
 	VXORPS Y4, Y4, Y4
+	ADDQ   80(AX), R8
 	VXORPS Y5, Y5, Y5
 
 start:
@@ -1661,17 +1922,20 @@ step:
 	SHLQ         $0x05, BX
 	ADDQ         48(AX), BX
 	VMOVUPS      Y0, (BX)
-	VMOVUPS      Y1, 32(BX)
+	ADDQ         80(AX), BX
+	VMOVUPS      Y1, (BX)
 	MOVQ         24(DX), BX
 	SHLQ         $0x05, BX
 	ADDQ         48(AX), BX
 	VMOVUPS      Y2, (BX)
-	VMOVUPS      Y3, 32(BX)
+	ADDQ         80(AX), BX
+	VMOVUPS      Y3, (BX)
 	MOVQ         40(DX), BX
 	SHLQ         $0x05, BX
 	ADDQ         48(AX), BX
 	VMOVUPS      Y4, (BX)
-	VMOVUPS      Y5, 32(BX)
+	ADDQ         80(AX), BX
+	VMOVUPS      Y5, (BX)
 	ADDQ         $+48, 72(AX)
 	DECQ         64(AX)
 	JNZ          tile

@@ -70,16 +70,16 @@ func (p *weightPacking) part(i int) {
 
 // packSomeTaps packs the weights of the taps that belong to a phase.
 func (c *correlation) packSomeTaps(dst []float32, f *phase, group int, t channelTile) {
+	s := c.ws.take()
+	defer c.ws.give(s)
 	kernel := c.g.KH * c.g.KW
+	s.b = grow(s.b, kernel*t.width)
 	for o := range c.in {
+		src := c.weights[((group*c.in+o)*c.out+t.first)*kernel:]
+		c.isa.transposeTo(s.b, t.width, src, kernel, t.n, kernel, t.width, nil)
 		for _, y := range f.rows.taps {
 			for _, x := range f.cols.taps {
-				for i := range t.width {
-					dst[i] = 0
-					if i < t.n {
-						dst[i] = c.weights[((group*c.in+o)*c.out+t.first+i)*kernel+y*c.g.KW+x]
-					}
-				}
+				copy(dst[:t.width], s.b[(y*c.g.KW+x)*t.width:])
 				dst = dst[t.width:]
 			}
 		}
@@ -97,51 +97,45 @@ func (c *correlation) part(i int) {
 	src := s.view(c.isa, &c.source, c.src, c.g.Groups, group, first, images)
 	for tile := chunk * c.tiles / c.chunks; tile < (chunk+1)*c.tiles/c.chunks; tile++ {
 		t := c.isa.channelTile(tile, c.out)
-		for f := range c.phases {
-			c.compute(s, &c.phases[f], src, group, first, images, t)
+		c.compute(s, src, group, images, t)
+		for n := range images {
+			c.write(s, n, group, first+n, t)
 		}
 	}
 }
 
-// compute computes the results of one phase.
-func (c *correlation) compute(s *convScratch, f *phase, src []float32, group, first, images int, t channelTile) {
-	pixels := f.pixels()
-	s.out = grow(s.out, (c.source.images*pixels+f.kernel.members)*t.width)
-	if len(f.off) == 0 {
+// compute computes the results of some channels of a block of images, channels
+// last: each phase fills its places.
+func (c *correlation) compute(s *convScratch, src []float32, group, images int, t channelTile) {
+	s.out = grow(s.out, c.source.images*c.h*c.pitch*t.width)
+	if c.sparse {
 		clear(s.out)
-	} else {
-		runs := f.runs[:roundUp(images*f.rows.count*f.lineRuns, f.kernel.groups)]
-		c.isa.sweep(&s.sweep, f.kernel, t.width, src, c.weightsOf(f, group, t), s.out, f.off, 4*f.cols.stride, runs, f.reach, false)
+	}
+	for i := range c.phases {
+		f := &c.phases[i]
+		if len(f.off) > 0 {
+			runs := f.runs[:roundUp(images*f.rows.count*f.lineRuns, f.kernel.groups)]
+			c.isa.sweep(&s.sweep, f.kernel, t.width, src, c.weightsOf(f, group, t), s.out, f.off, 4*f.cols.stride, f.cols.step, runs, f.reach, false)
+		}
+	}
+}
+
+// write writes the results of image n of a block to where they belong.
+func (c *correlation) write(s *convScratch, n, group, image int, t channelTile) {
+	var e *epilogue
+	if c.bias != nil {
+		s.epilogue = epilogue{c.bias[group*c.out+t.first:], c.floor}
+		e = &s.epilogue
 	}
 	plane := c.h * c.w
-	for n := range images {
-		out := s.out[n*pixels*t.width:]
-		dst := c.dst[((first+n)*c.g.Groups+group)*c.out*plane+t.first*plane:][:t.n*plane]
-		if pixels < plane {
-			c.scatter(dst, out, f, t)
-			continue
-		}
-		var e *epilogue
-		if c.bias != nil {
-			s.epilogue = epilogue{c.bias[group*c.out+t.first:], c.floor}
-			e = &s.epilogue
-		}
-		c.isa.transposeTo(dst, plane, out, t.width, pixels, t.n, pixels, e)
+	dst := c.dst[(image*c.g.Groups+group)*c.out*plane+t.first*plane:][:t.n*plane]
+	out := s.out[n*c.h*c.pitch*t.width:]
+	if c.pitch == c.w {
+		c.isa.transposeTo(dst, plane, out, t.width, plane, t.n, plane, e)
+		return
 	}
-}
-
-// scatter writes the results of one of several phases.
-func (c *correlation) scatter(dst, out []float32, f *phase, t channelTile) {
-	for ch := range t.n {
-		plane := dst[ch*c.h*c.w:][:c.h*c.w]
-		at := ch
-		for i := range f.rows.count {
-			row := (f.rows.first + i*f.rows.step) * c.w
-			for j := range f.cols.count {
-				plane[row+f.cols.first+j*f.cols.step] = out[at]
-				at += t.width
-			}
-		}
+	for y := range c.h {
+		c.isa.transposeTo(dst[y*c.w:], plane, out[y*c.pitch*t.width:], t.width, c.w, t.n, c.w, e)
 	}
 }
 

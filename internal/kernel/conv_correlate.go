@@ -82,8 +82,7 @@ type phase struct {
 	packed     int   // where its weights start
 }
 
-func (f *phase) taps() int   { return len(f.rows.taps) * len(f.cols.taps) }
-func (f *phase) pixels() int { return f.rows.count * f.cols.count }
+func (f *phase) taps() int { return len(f.rows.taps) * len(f.cols.taps) }
 
 // correlation is a batch of correlations, as a task in parts: some images by
 // one group by some of its tiles of result channels.
@@ -95,7 +94,9 @@ type correlation struct {
 	in, out    int // channels of a group, of source and result
 	rows, cols axes
 	source     planes
-	h, w       int // of the result
+	h, w       int  // of the result
+	pitch      int  // columns of a line of results: runs may go beyond the w-th
+	sparse     bool // some phase has no taps
 	phases     []phase
 	tiles      int // of result channels of a group
 	chunks     int // parts that share the tiles
@@ -137,12 +138,16 @@ func (c *correlation) plan(ws *Workspace, g Conv, backward bool, threads int) {
 		c.phases = c.phases[:n]
 	}
 	packed := 0
+	c.pitch, c.sparse = c.w, false
 	for i := range c.phases {
 		f := &c.phases[i]
 		f.rows, f.cols = &c.rows.phases[i/len(c.cols.phases)], &c.cols.phases[i%len(c.cols.phases)]
 		f.packed = packed
 		packed += g.Groups * c.isa.packedColumns(c.out) * c.in * f.taps()
-		c.planPhase(f)
+		c.planSums(f)
+	}
+	for i := range c.phases {
+		c.planRuns(&c.phases[i])
 	}
 	c.packed = grow(c.packed, packed)
 }
@@ -163,7 +168,8 @@ func (c *correlation) blockSize() int {
 	return min(best, c.g.N)
 }
 
-func (c *correlation) planPhase(f *phase) {
+// planSums prepares what a phase sums, and the tile that does.
+func (c *correlation) planSums(f *phase) {
 	v := &c.source
 	rows, cols := f.rows, f.cols
 	f.off = f.off[:0]
@@ -174,8 +180,15 @@ func (c *correlation) planPhase(f *phase) {
 			}
 		}
 	}
-	k := c.isa.bestKernel(v.images*rows.count, cols.count)
-	f.kernel = k
+	f.kernel = c.isa.bestKernel(v.images*rows.count, cols.count)
+	c.pitch = max(c.pitch, cols.first+(f.kernel.members-1)*cols.step+1)
+	c.sparse = c.sparse || len(f.off) == 0
+}
+
+// planRuns lists the runs of a phase.
+func (c *correlation) planRuns(f *phase) {
+	v, k := &c.source, f.kernel
+	rows, cols := f.rows, f.cols
 	f.lineRuns = ceilDiv(cols.count, k.members)
 	f.runs = f.runs[:0]
 	for n := range v.images {
@@ -184,7 +197,7 @@ func (c *correlation) planPhase(f *phase) {
 				j := k.runStart(r, cols.count)
 				f.runs = append(f.runs, run{
 					base: 4 * (n*v.pitch() + i*rows.stride*v.pw + j*cols.stride),
-					out:  n*f.pixels() + i*cols.count + j,
+					out:  (n*c.h+rows.first+i*rows.step)*c.pitch + cols.first + j*cols.step,
 				})
 			}
 		}

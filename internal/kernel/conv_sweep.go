@@ -8,7 +8,7 @@ package kernel
 //	C[i,j] = sum over k of X[base[i] + off[k]] * B[k,j]
 //
 // A sweep computes this for tiles of rows. The rows of a tile come as runs: a
-// run's members are stride bytes apart in X, and consecutive rows of C. Each
+// run's members are stride bytes apart in X, and step rows apart in C. Each
 // entry is summed in the order of k, whatever the tile.
 
 // run is one run of rows: where its first member starts in X, in bytes, and
@@ -28,6 +28,7 @@ type sweep struct {
 	runs   *run     // groups for each tile
 	tiles  int      // at least 1
 	next   int      // byte offset into runs: a pointer must not go beyond them
+	step   int      // bytes in C between the members of a run
 }
 
 // sweepKernel is a register tile: some groups of runs of members rows. Its
@@ -69,13 +70,14 @@ var (
 // cannot be preempted, to a fraction of a millisecond.
 const maxSweep = 1 << 16
 
-// sweep computes C for all runs, a multiple of the kernel's groups. width is
-// one of the two widths of the instruction set, reach the largest sum base + off +
+// sweep computes C for all runs, a multiple of the kernel's groups, of which the
+// last is the last in C. width is one of the two widths of the instruction set,
+// stride is in bytes and step in rows, reach is the largest sum base + off +
 // stride*(members-1). s is scratch.
-func (isa *convISA) sweep(s *sweep, k *sweepKernel, width int, x, b, c []float32, off []int, stride int, runs []run, reach int, add bool) {
+func (isa *convISA) sweep(s *sweep, k *sweepKernel, width int, x, b, c []float32, off []int, stride, step int, runs []run, reach int, add bool) {
 	_ = x[reach/4]
 	_ = b[len(off)*width-1]
-	_ = c[(runs[len(runs)-1].out+k.members)*width-1]
+	_ = c[(runs[len(runs)-1].out+(k.members-1)*step+1)*width-1]
 	f := k.wide
 	if width == isa.narrow {
 		f = k.narrow
@@ -84,7 +86,7 @@ func (isa *convISA) sweep(s *sweep, k *sweepKernel, width int, x, b, c []float32
 		sweepPortable(width, x, b, c, off, runs, add)
 		return
 	}
-	*s = sweep{steps: len(off), stride: stride, off: &off[0], b: &b[0], x: &x[0], c: &c[0]}
+	*s = sweep{steps: len(off), stride: stride, off: &off[0], b: &b[0], x: &x[0], c: &c[0], step: 4 * width * step}
 	if add {
 		s.add = 1
 	}

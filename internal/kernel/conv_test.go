@@ -40,6 +40,7 @@ var convShapes = map[string]Conv{
 	"third layer":                     square(3, 64, 7, 70, 3, 1, 1, 1, 1),
 	"residual":                        square(3, 16, 8, 16, 3, 1, 1, 1, 1),
 	"residual, halved":                square(3, 16, 8, 32, 3, 2, 1, 1, 1),
+	"halved to short lines":           square(3, 5, 3, 40, 3, 2, 1, 1, 1),
 	"pointwise":                       square(2, 20, 9, 24, 1, 1, 0, 1, 1),
 	"pointwise, halved":               square(2, 20, 9, 24, 1, 2, 0, 1, 1),
 	"stem":                            square(1, 3, 20, 40, 7, 2, 3, 1, 1),

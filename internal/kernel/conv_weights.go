@@ -150,7 +150,7 @@ func (d *weightGradient) addBlock(s *convScratch, src, sums []float32, group, fi
 		dy := d.dy[(((first+n)*d.g.Groups+group)*d.out+t.first)*d.pixels:]
 		d.isa.transposeTo(s.b[n*d.pixels*t.width:], t.width, dy, d.pixels, t.n, d.pixels, t.width, nil)
 	}
-	d.isa.sweep(&s.sweep, d.kernel, t.width, src, s.b, sums, d.off[:steps], d.stride, d.runs, d.reach, add)
+	d.isa.sweep(&s.sweep, d.kernel, t.width, src, s.b, sums, d.off[:steps], d.stride, 1, d.runs, d.reach, add)
 	if d.db != nil {
 		bias := sums[(d.rows-1)*t.width:]
 		if !add {

@@ -47,6 +47,7 @@ const (
 	fieldRuns              // *run
 	fieldTiles             // int
 	fieldNext              // int
+	fieldStep              // int
 )
 
 // sweep emits the kernel of one register tile, nv vectors wide: see the Go
@@ -101,7 +102,10 @@ func sweep(i isa, sh shape, nv int) {
 			ADDQ(field(fieldC), c)
 			for j := range acc[g] {
 				for v := range nv {
-					f(Mem{Base: c, Disp: (j*nv + v) * bytes}, acc[g][j][v])
+					f(Mem{Base: c, Disp: v * bytes}, acc[g][j][v])
+				}
+				if j < len(acc[g])-1 {
+					ADDQ(field(fieldStep), c)
 				}
 			}
 		}
