@@ -68,7 +68,11 @@ func (c *cifar) load(ctx context.Context, o Options) (train, test *Set, err erro
 
 // contents describes what --data-dir should hold.
 func (c *cifar) contents() string {
-	return fmt.Sprintf("its %d files (%s ..) or of %s", len(c.files), c.files[0].name, c.archive.name)
+	names := make([]string, len(c.files))
+	for i, f := range c.files {
+		names[i] = f.name
+	}
+	return enumerate(names) + ", or of " + c.archive.name + ","
 }
 
 // recordSize is the size of a record in bytes.

@@ -160,7 +160,7 @@ func TestCIFARNotFound(t *testing.T) {
 	c.archive.name = "tiny.tar.gz"
 	dir := t.TempDir()
 	_, _, err := loadCIFAR(t, c, Options{Dir: dir})
-	if !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), dir+" (no a.bin ..)") || !strings.Contains(err.Error(), "its 3 files (a.bin ..) or of tiny.tar.gz with --data-dir") {
+	if !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), dir+" (no a.bin ..)") || !strings.Contains(err.Error(), "the folder of a.bin, b.bin and t.bin, or of tiny.tar.gz, with --data-dir") {
 		t.Errorf("an empty folder: got %v", err)
 	}
 	delete(content, "b.bin")

@@ -25,7 +25,8 @@
 //   - folders of the operating system's packages (Fashion-MNIST);
 //   - the module in Go's module cache;
 //   - the cache folder;
-//   - public mirrors, from which the files go into the cache folder.
+//   - Options.Mirrors and then public ones, from which the files go into the
+//     cache folder; with Options.Offline at none.
 //
 // CIFAR-10 and CIFAR-100 are read from the official archive of their binary
 // version, or from its files, in Options.Dir or the cache folder.

@@ -282,3 +282,33 @@ func TestDefaultClientIsUsed(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestMirrorsOfTheUserComeFirst, what they give is checked, and what they do not
+// have comes from the data set's own.
+func TestMirrorsOfTheUserComeFirst(t *testing.T) {
+	f, content := tiny(t)
+	damaged, lacking := f.files[0].name+".gz", f.files[1].name+".gz"
+	mine := newMirror(t, func(w http.ResponseWriter, r *http.Request, name string) {
+		if name == lacking {
+			http.NotFound(w, r)
+			return
+		}
+		serving(content, damaged, func(b []byte) []byte { b[20] ^= 1; return b })(w, r, name)
+	})
+	own := newMirror(t, serving(content, "", same))
+	f.mirrors = []string{own.URL + "/tiny"}
+	cache := t.TempDir()
+	if _, err := downloadTiny(t, f, cache, mine.URL+"/tiny"); err != nil {
+		t.Fatal(err)
+	}
+	wantFiles(t, cache, content, allNames(content)...)
+	for name := range content {
+		want := 0
+		if name == damaged || name == lacking {
+			want = 1
+		}
+		if mine.count(name) != 1 || own.count(name) != want {
+			t.Errorf("%s: asked for %d and %d times, want 1 and %d", name, mine.count(name), own.count(name), want)
+		}
+	}
+}

@@ -21,10 +21,11 @@ type Options struct {
 	// CacheDir holds what is downloaded, a subfolder for each data set. Empty:
 	// the folder "coda" of the user's cache folder.
 	CacheDir string
-	// Offline forbids downloading.
+	// Offline forbids to touch the network: what is not on disk is not found.
 	Offline bool
-	// Mirrors are the addresses of folders to download from, in the order in
-	// which they are tried. Nil: the data set's public mirrors.
+	// Mirrors are the addresses of folders to download from, tried in this
+	// order before the data set's public mirrors. What they give is checked in
+	// the same way.
 	Mirrors []string
 	// Client makes the downloads. Nil: a client that gives up on a server that
 	// is silent.

@@ -70,7 +70,11 @@ func (f family) fromDir(dir string) (files [numFiles]rawFile, err error) {
 }
 
 func (f family) fileNames() string {
-	return fmt.Sprintf("its %d files (%s ..)", numFiles, f.files[0].name)
+	names := make([]string, numFiles)
+	for i, file := range f.files {
+		names[i] = file.name
+	}
+	return enumerate(names)
 }
 
 // paths returns the files of a folder that has all four of them, and otherwise

@@ -145,7 +145,8 @@ func TestFindOffline(t *testing.T) {
 		"build information (none in this program)",
 		"go list -m example.com/Tiny (no go command)",
 		"train-labels-idx1-ubyte.gz: wrong SHA-256: found ", ", expected " + f.files[trainLabels].sha256,
-		"no mirror (offline)", "or allow downloading",
+		"no mirror (offline)", "the folder of train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte with --data-dir",
+		"t10k-labels-idx1-ubyte.gz from http://127.0.0.1:1/never-asked into " + filepath.Join(cache, "tiny"), "or allow downloading",
 	} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("got %q, want it to have %q", err, part)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -52,14 +53,11 @@ func (s *search) cached(ctx context.Context) error {
 	if s.try(dir) {
 		return nil
 	}
-	mirrors := s.o.Mirrors
-	if mirrors == nil {
-		mirrors = s.mirrors
-	}
+	mirrors := append(slices.Clone(s.o.Mirrors), s.mirrors...)
 	switch {
 	case s.o.Offline:
 		s.looked = append(s.looked, "no mirror (offline)")
-		return s.notFound(nil, ", or allow downloading")
+		return s.notFound(nil, s.byHand(dir, mirrors)+", or allow downloading")
 	case len(mirrors) == 0:
 		s.looked = append(s.looked, "no mirror (none is known)")
 		return s.notFound(nil, "")
@@ -77,6 +75,27 @@ func (s *search) cached(ctx context.Context) error {
 func (s *search) notFound(err error, more string) error {
 	advice := strings.TrimSpace(s.advice + " name the folder of " + s.files + " with --data-dir")
 	return &NotFoundError{Name: s.name, Looked: s.looked, Advice: advice + more, Err: err}
+}
+
+// byHand says how to fill the cache folder without this program.
+func (s *search) byHand(dir string, mirrors []string) string {
+	if len(mirrors) == 0 {
+		return ""
+	}
+	names := make([]string, len(s.assets))
+	for i, a := range s.assets {
+		names[i] = a.name
+	}
+	return fmt.Sprintf(", or put %s from %s into %s", enumerate(names), mirrors[0], dir)
+}
+
+// enumerate joins names for a sentence: "a, b and c".
+func enumerate(names []string) string {
+	last := len(names) - 1
+	if last < 1 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
 // cacheDir returns the folder for the downloaded files of a data set.

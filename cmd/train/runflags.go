@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
 	"path"
 	"time"
 
@@ -17,10 +18,12 @@ import (
 type runFlags struct {
 	Config kong.ConfigFlag `short:"c" xor:"config" placeholder:"FILE" yaml:"-" json:"-" help:"YAML file with keys named like these flags; flags win."`
 
-	Model   string `default:"convnet" placeholder:"NAME" yaml:"model" json:"model" help:"Model: ${models} (default ${default})." group:"Data and model"`
-	Dataset string `default:"mnist" placeholder:"NAME" yaml:"dataset" json:"dataset" help:"Data set: ${datasets} (default ${default})." group:"Data and model"`
-	DataDir string `placeholder:"DIR" yaml:"data-dir" json:"data_dir,omitempty" help:"Folder that holds the data set's files (default: the Go module cache, or a download)." group:"Data and model"`
-	Augment string `default:"auto" placeholder:"LIST" yaml:"augment" json:"augment" help:"Changes of the training images, separated by commas: crop (padded by 4), flip, cutout (half the width); none; or auto: crop,flip for cifar10 and cifar100." group:"Data and model"`
+	Model   string   `default:"convnet" placeholder:"NAME" yaml:"model" json:"model" help:"Model: ${models} (default ${default})." group:"Data and model"`
+	Dataset string   `default:"mnist" placeholder:"NAME" yaml:"dataset" json:"dataset" help:"Data set: ${datasets} (default ${default})." group:"Data and model"`
+	DataDir string   `placeholder:"DIR" yaml:"data-dir" json:"data_dir,omitempty" help:"Folder that holds the data set's files (default: the Go module cache, or a download)." group:"Data and model"`
+	Offline bool     `yaml:"offline" json:"offline,omitempty" help:"Never touch the network for data: what is not on disk is an error." group:"Data and model"`
+	Mirror  []string `sep:"none" placeholder:"URL" yaml:"mirror" json:"mirror,omitempty" help:"Folder to download the data set's files from, tried before the public ones; repeatable. SHA-256 sums are checked in any case." group:"Data and model"`
+	Augment string   `default:"auto" placeholder:"LIST" yaml:"augment" json:"augment" help:"Changes of the training images, separated by commas: crop (padded by 4), flip, cutout (half the width); none; or auto: crop,flip for cifar10 and cifar100." group:"Data and model"`
 
 	Epochs     int    `default:"3" placeholder:"N" yaml:"epochs" json:"epochs" help:"Passes over the training set (default ${default})." group:"Training"`
 	Steps      int    `placeholder:"N" yaml:"steps" json:"steps,omitempty" help:"End after this many steps, if that is sooner." group:"Training"`
@@ -113,6 +116,7 @@ func (f *runFlags) validate(cores int, rules []placementRule) error {
 	if _, err := f.augmentation(); err != nil {
 		bad("--augment: %w", err)
 	}
+	f.validateSource(bad)
 	if f.Record != "" && f.Replay != "" {
 		bad("--record and --replay: choose one")
 	}
@@ -125,6 +129,21 @@ func (f *runFlags) validate(cores int, rules []placementRule) error {
 	}
 	_, err := parseFaults(f.Inject, f.Workers)
 	return errors.Join(append(problems, err)...)
+}
+
+// validateSource checks where the data may come from.
+func (f *runFlags) validateSource(bad func(string, ...any)) {
+	for _, m := range f.Mirror {
+		if u, err := url.Parse(m); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			bad("--mirror %q: want the address of a folder, http:// or https://", m)
+		}
+	}
+	if len(f.Mirror) > 0 && f.Offline {
+		bad("--mirror and --offline: choose one")
+	}
+	if len(f.Mirror) > 0 && f.DataDir != "" {
+		bad("--mirror and --data-dir: choose one, nothing is downloaded for a folder")
+	}
 }
 
 // maxLocalWorkers bounds the processes that one run starts.

