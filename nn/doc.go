@@ -33,10 +33,10 @@
 //
 // z_i being the model's logits and t the one-hot labels, smoothed if asked
 // (Szegedy et al. 2016, section 7). It builds one gorgonia graph for each batch
-// size and mode, when first needed, over shared parameters; the tape machine
-// runs its nodes in the order in which they were made. Every node is an
-// operation of this package: gorgonia's own are slow, some are wrong, and all
-// of them allocate. The gradients are made of the operations' SymDiff by
+// size and mode, when first needed, over shared parameters, and runs its nodes
+// in the order in which they were made. Every node is an operation of this
+// package: gorgonia's own are slow, some are wrong, and all of them allocate, as
+// its machine does for each node. The gradients are made of the operations' SymDiff by
 // reverse-mode differentiation (see Griewank and Walther 2008, section 3.2)
 // over gorgonia's graph.
 //

@@ -60,7 +60,7 @@ func shapeError(layer string, got []int, want string) error {
 	return fmt.Errorf("nn: layer %s: input of shape %v, want %s", layer, got, want)
 }
 
-// runError takes the typed error out of what the tape machine returns: its
+// runError takes the typed error out of what gorgonia's machine returns: its
 // wrapper has an Err method and no Unwrap.
 func runError(err error) error {
 	for err != nil {

@@ -37,10 +37,8 @@ func viewBuffer(o *op) []float32 {
 // ours, of which it is not known whether they return their inputs.
 func (p *program) shareMemory() {
 	g := p.g
-	for _, n := range g.ex.AllNodes() {
-		if _, ours := n.Op().(*op); n.Op() != nil && !ours && n.Op().Arity() > 0 { // no constant
-			return
-		}
+	if !g.ours() {
+		return
 	}
 	first := 0
 	if p.training {

@@ -135,8 +135,9 @@ func (o *op) SymDiff(_ gorgonia.Nodes, out, grad *gorgonia.Node) (gorgonia.Nodes
 	return grads, nil
 }
 
-// Do runs the operation. A panic becomes an error, since one that left Do
-// would end the process: the tape machine runs it on a goroutine of its own.
+// Do runs the operation. A panic becomes an error: it must not leave the
+// package, and out of gorgonia's machine, which runs operations on a goroutine
+// of its own, it would end the process.
 func (o *op) Do(in ...gorgonia.Value) (v gorgonia.Value, err error) {
 	rc := &o.graph.run
 	defer func() {

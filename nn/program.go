@@ -115,8 +115,12 @@ func (p *program) differentiate(l Loss, store func(*Param) []float32) error {
 	return nil
 }
 
-// compile makes the tape machine; gorgonia panics where it cannot.
+// compile makes what executes the graph. Gorgonia panics where it cannot.
 func (p *program) compile() (err error) {
+	if p.g.ours() {
+		p.vm = newTape(p.g)
+		return nil
+	}
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("nn: compile graph: %w", &PanicError{Value: v, Stack: debug.Stack()})
@@ -124,6 +128,14 @@ func (p *program) compile() (err error) {
 	}()
 	p.vm = gorgonia.NewTapeMachine(p.g.ex)
 	return nil
+}
+
+// value returns what a node holds after a run.
+func (p *program) value(n *gorgonia.Node) gorgonia.Value {
+	if t, ok := p.vm.(*tape); ok {
+		return t.value(n)
+	}
+	return n.Value()
 }
 
 // execute runs the graph from its beginning and leaves it ready to run again,
@@ -147,7 +159,7 @@ func (p *program) collect(step int) error {
 		if !pg.copied {
 			continue
 		}
-		data, err := floats(pg.node.Value())
+		data, err := floats(p.value(pg.node))
 		if err == nil && len(data) != len(pg.store) {
 			err = fmt.Errorf("%d numbers, want %d", len(data), len(pg.store))
 		}
