@@ -1,8 +1,11 @@
 package coded
 
 import (
+	"errors"
 	"fmt"
 	"math"
+
+	"github.com/coda-ml/coda/coded/field"
 )
 
 // Limits of a code. They keep what a Spec from outside can ask for within reason.
@@ -19,37 +22,59 @@ type Output []Pair
 
 // Coefficients are those of one task over a field with elements E. A holds, for
 // each coded block of the left operand, its coefficients over the A blocks; B
-// likewise. Products lists the products of coded blocks that the task returns,
-// in order; nil means all of them, for each coded A block every coded B block.
+// likewise. Results lists what the task returns, in the order in which it is
+// computed: each is the sum of the listed products of coded blocks. nil means
+// every product by itself, for each coded A block every coded B block.
 type Coefficients[E any] struct {
-	A, B     [][]E
-	Products []Pair
+	A, B    [][]E
+	Results []Output
 }
 
 // Task is what one worker computes: float64 coefficients.
 type Task = Coefficients[float64]
 
-// ModularTask is a task over the prime field of Prime elements.
-type ModularTask = Coefficients[uint32]
+// ModularTask is a task over a prime field.
+type ModularTask = Coefficients[uint64]
 
-// Definition is a code written out: the partition and the coefficients.
+// Definition is a code written out: the partition, the coefficients and what is
+// claimed of them. Package codetest tests the claims.
 type Definition struct {
 	Name  string // "trigonometric"
 	Doc   string // one line: what it is and when to use it
 	Paper string // where it comes from
+	Kind  Kind
 
 	ABlocks, BBlocks int      // BBlocks is 1 for a linear job
 	Outputs          []Output // nil: every product A_a*B_b, row-major
 	Tasks            []Task
-	Threshold        int // any Threshold tasks decode every output
+	// Pieces is the number of pieces into which each part's gradient is cut, for
+	// a sum of gradients: block p*Pieces+i is piece i of part p. 0 means 1.
+	Pieces int
 
+	// Threshold claims that any Threshold tasks decode every output, and that
+	// some Threshold-1 do not. 0 claims nothing.
+	Threshold int
 	// MDS claims that a set of tasks decodes every output exactly when it has
 	// at least Threshold tasks, so that a Tracker may count.
 	MDS bool
-	// Modular gives the same code over GF(Prime), task by task: its structure in
-	// exact arithmetic, for testing Threshold and MDS (see ExactTracker). It may
-	// be nil when all coefficients are integers.
-	Modular func() []ModularTask
+	// Prefix claims that every output can be decoded from any Prefix results in
+	// all, if those of each task are the first ones in its order: work that was
+	// not finished counts. 0 claims nothing. See Code.Chunks.
+	Prefix int
+	// Approximate says that even all tasks may not decode exactly: what is
+	// wanted is the best estimate.
+	Approximate bool
+
+	// Modular gives the same code over a prime field, task by task: for exact
+	// arithmetic, and for testing the claims (over field.Mersenne31, see
+	// ExactTracker). It fails if the field lacks the points that the code needs.
+	// It may be nil when all coefficients are integers.
+	Modular func(p field.Prime) ([]ModularTask, error)
+	// Weights gives the decode weights of a set of tasks, ascending, outputs x
+	// results, where the code knows better than least squares: an estimate of
+	// its own, or a decoder that is faster. It returns nil for a set that it
+	// leaves to least squares.
+	Weights func(have []int) [][]float64
 }
 
 // Code is a code that has been checked for its form. It is immutable, and so
@@ -73,7 +98,7 @@ func NewCode(d Definition) (*Code, error) {
 	}
 	c.cols = d.ABlocks * d.BBlocks
 	var err error
-	if c.rows, c.first, err = expand(d.Tasks, d.ABlocks, d.BBlocks, func(u, v float64) float64 { return u * v }); err != nil {
+	if c.rows, c.first, err = expand(field.Real{}, d.Tasks, d.ABlocks, d.BBlocks); err != nil {
 		return nil, fmt.Errorf("coded: code %q: %w", d.Name, err)
 	}
 	for i, row := range c.rows {
@@ -94,7 +119,7 @@ func (c *Code) checkSizes() error {
 	d := c.def
 	switch {
 	case d.Name == "":
-		return fmt.Errorf("it has no name")
+		return errors.New("it has no name")
 	case d.ABlocks < 1 || d.BBlocks < 1:
 		return fmt.Errorf("%d A blocks and %d B blocks, want at least 1 of each", d.ABlocks, d.BBlocks)
 	case len(d.Tasks) < 1 || len(d.Tasks) > MaxTasks:
@@ -102,24 +127,31 @@ func (c *Code) checkSizes() error {
 	case d.ABlocks > maxEntries/d.BBlocks/len(d.Tasks):
 		return fmt.Errorf("%d tasks with %d A blocks times %d B blocks, want at most %d coefficients",
 			len(d.Tasks), d.ABlocks, d.BBlocks, maxEntries)
-	case d.Threshold < 1 || d.Threshold > len(d.Tasks):
-		return fmt.Errorf("threshold %d, want 1 to the number of tasks, %d", d.Threshold, len(d.Tasks))
+	case d.Threshold < 0 || d.Threshold > len(d.Tasks):
+		return fmt.Errorf("threshold %d, want 1 to the number of tasks, %d, or 0 for none", d.Threshold, len(d.Tasks))
+	case d.MDS && d.Threshold == 0:
+		return errors.New("it claims to be MDS without a threshold")
+	case d.Pieces < 0 || d.Pieces > 0 && d.ABlocks%d.Pieces != 0:
+		return fmt.Errorf("%d pieces of %d A blocks", d.Pieces, d.ABlocks)
 	}
 	return nil
 }
 
-// expand gives the rows vec(u v^T) of every product of every task.
-func expand[E any](tasks []Coefficients[E], aBlocks, bBlocks int, mul func(u, v E) E) (rows [][]E, first []int, err error) {
+// expand gives the rows of every result of every task: the sum over its products
+// of vec(u v^T).
+func expand[E any](f field.Field[E], tasks []Coefficients[E], aBlocks, bBlocks int) (rows [][]E, first []int, err error) {
 	for t, task := range tasks {
 		first = append(first, len(rows))
 		if err := checkTask(task, aBlocks, bBlocks); err != nil {
 			return nil, nil, fmt.Errorf("task %d: %w", t, err)
 		}
-		for _, p := range task.products() {
-			row := make([]E, 0, aBlocks*bBlocks)
-			for _, u := range task.A[p.A] {
-				for _, v := range task.B[p.B] {
-					row = append(row, mul(u, v))
+		for _, result := range task.results() {
+			row := make([]E, aBlocks*bBlocks)
+			for _, p := range result {
+				for a, u := range task.A[p.A] {
+					for b, v := range task.B[p.B] {
+						row[a*bBlocks+b] = f.Add(row[a*bBlocks+b], f.Mul(u, v))
+					}
 				}
 			}
 			rows = append(rows, row)
@@ -135,12 +167,17 @@ func checkTask[E any](task Coefficients[E], aBlocks, bBlocks int) error {
 	if err := checkSide("B", task.B, bBlocks); err != nil {
 		return err
 	}
-	if task.Products != nil && len(task.Products) == 0 {
-		return fmt.Errorf("no product")
+	if task.Results != nil && len(task.Results) == 0 {
+		return errors.New("no result")
 	}
-	for _, p := range task.Products {
-		if p.A < 0 || p.A >= len(task.A) || p.B < 0 || p.B >= len(task.B) {
-			return fmt.Errorf("product of coded blocks (%d,%d), it has %d by %d", p.A, p.B, len(task.A), len(task.B))
+	for i, result := range task.Results {
+		if len(result) == 0 {
+			return fmt.Errorf("result %d is the sum of no product", i)
+		}
+		for _, p := range result {
+			if p.A < 0 || p.A >= len(task.A) || p.B < 0 || p.B >= len(task.B) {
+				return fmt.Errorf("product of coded blocks (%d,%d), it has %d by %d", p.A, p.B, len(task.A), len(task.B))
+			}
 		}
 	}
 	return nil
@@ -158,11 +195,21 @@ func checkSide[E any](side string, coded [][]E, blocks int) error {
 	return nil
 }
 
-func (t Coefficients[E]) products() []Pair {
-	if t.Products != nil {
-		return t.Products
+// results lists what the task returns.
+func (t Coefficients[E]) results() []Output {
+	if t.Results != nil {
+		return t.Results
 	}
-	return allPairs(len(t.A), len(t.B))
+	return single(allPairs(len(t.A), len(t.B)))
+}
+
+// single makes an output of each pair.
+func single(pairs []Pair) []Output {
+	out := make([]Output, len(pairs))
+	for i, p := range pairs {
+		out[i] = Output{p}
+	}
+	return out
 }
 
 func allPairs(a, b int) []Pair {
@@ -201,11 +248,7 @@ func (d Definition) outputs() []Output {
 	if d.Outputs != nil {
 		return d.Outputs
 	}
-	out := make([]Output, 0, d.ABlocks*d.BBlocks)
-	for _, p := range allPairs(d.ABlocks, d.BBlocks) {
-		out = append(out, Output{p})
-	}
-	return out
+	return single(allPairs(d.ABlocks, d.BBlocks))
 }
 
 // Name returns the name of the code's family.
@@ -226,7 +269,22 @@ func (c *Code) K() int { return c.def.ABlocks }
 // BBlocks returns the number of blocks of the right operand, 1 for a linear job.
 func (c *Code) BBlocks() int { return c.def.BBlocks }
 
-// Threshold returns the claimed number of tasks of which any decode every output.
+// Kind returns the form of the jobs that the code is for.
+func (c *Code) Kind() Kind { return c.def.Kind }
+
+// Approximate tells whether even all tasks may not decode exactly.
+func (c *Code) Approximate() bool { return c.def.Approximate }
+
+// OwnWeights tells whether the code has decode weights of its own, which need
+// not be those of least norm.
+func (c *Code) OwnWeights() bool { return c.def.Weights != nil }
+
+// Prefix returns the claimed number of results that decode every output if those
+// of each task are the first in its order; 0 if nothing is claimed.
+func (c *Code) Prefix() int { return c.def.Prefix }
+
+// Threshold returns the claimed number of tasks of which any decode every output;
+// 0 if nothing is claimed.
 func (c *Code) Threshold() int { return c.def.Threshold }
 
 // MDS tells whether the code claims that no smaller set than Threshold decodes.
@@ -239,7 +297,7 @@ func (c *Code) Outputs() int { return len(c.wanted) }
 func (c *Code) Task(t int) Task { return c.def.Tasks[t] }
 
 // Rows returns the rows of M that a task gives, 0 <= t < N: one for each of its
-// products, over the products A_a*B_b in row-major order. They are borrowed.
+// results, over the products A_a*B_b in row-major order. They are borrowed.
 func (c *Code) Rows(t int) [][]float64 { return c.rows[c.first[t]:c.first[t+1]] }
 
 // Wanted returns W, a row for each output. It is borrowed.

@@ -1,7 +1,6 @@
 package coded_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -9,47 +8,20 @@ import (
 	"github.com/coda-ml/coda/coded/codetest"
 )
 
-// sizes lists, for each code of the registry, what it is tested with. A code
-// without sizes fails the test.
-func sizes(name string) [][2]int {
-	var all [][2]int
+// TestConformance holds every family against the laws of codes.
+func TestConformance(t *testing.T) { codetest.Catalogue(t) }
+
+// TestTrigonometricSizes: the default code, at every size up to 8 tasks.
+func TestTrigonometricSizes(t *testing.T) {
 	for n := 1; n <= 8; n++ {
 		for k := 1; k <= n; k++ {
-			switch name {
-			case "trigonometric":
-				all = append(all, [2]int{n, k})
-			case "replication":
-				if n%k == 0 {
-					all = append(all, [2]int{n, k})
-				}
-			case "uncoded":
-				if n == k {
-					all = append(all, [2]int{n, k})
-				}
-			}
-		}
-	}
-	switch name {
-	case "trigonometric":
-		all = append(all, [2]int{12, 9}, [2]int{18, 15}, [2]int{31, 28})
-	case "replication":
-		all = append(all, [2]int{12, 4}, [2]int{30, 10})
-	}
-	return all
-}
-
-func TestConformance(t *testing.T) {
-	for _, name := range coded.Names() {
-		if len(sizes(name)) == 0 {
-			t.Errorf("%s has no sizes to be tested with", name)
-		}
-		for _, size := range sizes(name) {
-			t.Run(fmt.Sprintf("%s/n=%d/k=%d", name, size[0], size[1]), func(t *testing.T) {
-				c, err := coded.New(coded.Spec{Name: name, N: size[0], K: size[1]})
+			spec := coded.Spec{Name: "trigonometric", N: n, K: k}
+			t.Run(spec.String(), func(t *testing.T) {
+				c, err := coded.New(spec)
 				if err != nil {
 					t.Fatal(err)
 				}
-				codetest.Test(t, c, rand.New(rand.NewPCG(uint64(size[0]), uint64(size[1]))))
+				codetest.Test(t, c, rand.New(rand.NewPCG(uint64(n), uint64(k))))
 			})
 		}
 	}

@@ -120,7 +120,10 @@ func (d *Decoder) judge(w *Weights) error { return d.code.judge(w, d.maxCond) }
 // judge gives the error that belongs to weights.
 func (c *Code) judge(w *Weights, maxCond float64) error {
 	missing := w.undecoded()
-	if len(missing) > 0 && len(w.Have) < c.def.Threshold {
+	if c.def.Approximate {
+		missing = nil
+	}
+	if len(missing) > 0 && (c.def.Threshold == 0 || len(w.Have) < c.def.Threshold) {
 		return &InsufficientError{
 			Code: c.String(), Have: w.Have, Threshold: c.def.Threshold,
 			Missing: missing, Outputs: len(c.wanted), Residual: w.Residual,

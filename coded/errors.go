@@ -27,15 +27,19 @@ func (e *ConditionError) Unwrap() error { return ErrIllConditioned }
 type InsufficientError struct {
 	Code      string
 	Have      []int   // the tasks of the set
-	Threshold int     // number of tasks of which any decode
+	Threshold int     // number of tasks of which any decode; 0 if there is none
 	Missing   []int   // outputs that cannot be decoded
 	Outputs   int     // number of outputs
 	Residual  float64 // of the best estimate, see Weights
 }
 
 func (e *InsufficientError) Error() string {
-	return fmt.Sprintf("%s: too few results: %d, any %d are enough: %d of %d outputs cannot be decoded (residual %.3g)",
-		e.Code, len(e.Have), e.Threshold, len(e.Missing), e.Outputs, e.Residual)
+	enough := ""
+	if e.Threshold > 0 {
+		enough = fmt.Sprintf(", any %d are enough", e.Threshold)
+	}
+	return fmt.Sprintf("%s: too few results: %d%s: %d of %d outputs cannot be decoded (residual %.3g)",
+		e.Code, len(e.Have), enough, len(e.Missing), e.Outputs, e.Residual)
 }
 
 func (e *InsufficientError) Unwrap() error { return ErrTooFewResults }

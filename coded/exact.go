@@ -3,13 +3,18 @@ package coded
 import (
 	"fmt"
 	"math"
+
+	"github.com/coda-ml/coda/coded/field"
 )
 
-// ExactTracker is a Tracker in exact arithmetic over GF(Prime). It answers for
+// exactField is where claims are tested.
+const exactField = field.Mersenne31
+
+// ExactTracker is a Tracker in exact arithmetic over GF(2^31-1). It answers for
 // the structure of a code, without a tolerance, and is how claimed thresholds
 // are tested: a set of tasks that decodes over the field decodes for almost all
 // values of the code's parameters, and where the coefficients are integers below
-// Prime it decodes over the reals as well.
+// 2^31-1 it decodes over the reals as well.
 //
 // Irrational coefficients have no image in the field. Such a code gives, as its
 // Definition.Modular, the same formula at points of the field (of its unit
@@ -17,18 +22,18 @@ import (
 // numbers of the real code's sets test its points.
 type ExactTracker struct {
 	cols    int
-	rows    [][]uint32
+	rows    [][]uint64
 	first   []int
-	wanted  [][]uint32
+	wanted  [][]uint64
 	seen    []bool
-	basis   [][]uint32 // echelon form: by the column of the leading 1, nil if none
-	scratch []uint32
+	basis   [][]uint64 // echelon form: by the column of the leading 1, nil if none
+	scratch []uint64
 }
 
 // NewExactTracker returns a tracker without tasks. It fails when the code has no
 // exact form: a coefficient that is not an integer and no Modular tasks.
 func NewExactTracker(c *Code) (*ExactTracker, error) {
-	t := &ExactTracker{cols: c.cols, seen: make([]bool, c.N()), first: c.first, scratch: make([]uint32, c.cols)}
+	t := &ExactTracker{cols: c.cols, seen: make([]bool, c.N()), first: c.first, scratch: make([]uint64, c.cols)}
 	var err error
 	if c.def.Modular != nil {
 		err = t.expandModular(c)
@@ -46,32 +51,34 @@ func NewExactTracker(c *Code) (*ExactTracker, error) {
 }
 
 func (t *ExactTracker) expandModular(c *Code) error {
-	tasks := c.def.Modular()
+	tasks, err := c.def.Modular(exactField)
+	if err != nil {
+		return err
+	}
 	if len(tasks) != c.N() {
 		return fmt.Errorf("%d modular tasks for %d tasks", len(tasks), c.N())
 	}
-	var err error
-	if t.rows, t.first, err = expand(tasks, c.def.ABlocks, c.def.BBlocks, mulMod); err != nil {
+	if t.rows, t.first, err = expand(exactField, tasks, c.def.ABlocks, c.def.BBlocks); err != nil {
 		return fmt.Errorf("modular %w", err)
 	}
 	for task := range tasks {
 		if got, want := t.first[task+1]-t.first[task], len(c.Rows(task)); got != want {
-			return fmt.Errorf("modular task %d has %d products, want %d", task, got, want)
+			return fmt.Errorf("modular task %d has %d results, want %d", task, got, want)
 		}
 	}
 	return nil
 }
 
 // toModular maps rows of integers to the field.
-func toModular(rows [][]float64) ([][]uint32, error) {
-	out := make([][]uint32, len(rows))
+func toModular(rows [][]float64) ([][]uint64, error) {
+	out := make([][]uint64, len(rows))
 	for i, row := range rows {
-		out[i] = make([]uint32, len(row))
+		out[i] = make([]uint64, len(row))
 		for j, v := range row {
-			if v != math.Trunc(v) || math.Abs(v) >= Prime {
+			if v != math.Trunc(v) || math.Abs(v) >= float64(exactField) {
 				return nil, fmt.Errorf("row %d has the coefficient %v, want an integer below 2^31-1", i, v)
 			}
-			out[i][j] = intMod(int64(v))
+			out[i][j] = exactField.Int(int64(v))
 		}
 	}
 	return out, nil
@@ -80,7 +87,7 @@ func toModular(rows [][]float64) ([][]uint32, error) {
 // Reset takes every task out again.
 func (t *ExactTracker) Reset() {
 	clear(t.seen)
-	t.basis = make([][]uint32, t.cols)
+	t.basis = make([][]uint64, t.cols)
 }
 
 // Add adds the results of a task and tells whether they say anything new.
@@ -91,10 +98,10 @@ func (t *ExactTracker) Add(task int) (innovative bool) {
 	t.seen[task] = true
 	for _, row := range t.rows[t.first[task]:t.first[task+1]] {
 		if lead := t.reduce(row); lead < t.cols {
-			inv := invMod(t.scratch[lead])
-			q := make([]uint32, t.cols)
+			inv := exactField.Inv(t.scratch[lead])
+			q := make([]uint64, t.cols)
 			for j, v := range t.scratch {
-				q[j] = mulMod(v, inv)
+				q[j] = exactField.Mul(v, inv)
 			}
 			t.basis[lead], innovative = q, true
 		}
@@ -114,7 +121,7 @@ func (t *ExactTracker) Ready() bool {
 
 // reduce leaves in scratch what remains of a row over the basis and returns the
 // column of its first entry that is not 0, or cols if nothing remains.
-func (t *ExactTracker) reduce(row []uint32) int {
+func (t *ExactTracker) reduce(row []uint64) int {
 	r := t.scratch
 	copy(r, row)
 	for j := range r {
@@ -127,7 +134,7 @@ func (t *ExactTracker) reduce(row []uint32) int {
 		}
 		f := r[j]
 		for i := j; i < len(r); i++ {
-			r[i] = subMod(r[i], mulMod(f, q[i]))
+			r[i] = exactField.Sub(r[i], exactField.Mul(f, q[i]))
 		}
 	}
 	return len(r)

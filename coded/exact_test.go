@@ -4,30 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
+	"github.com/coda-ml/coda/coded/field"
 )
-
-// TestField checks the field against its laws.
-func TestField(t *testing.T) {
-	element := rapid.Uint32Range(0, Prime-1)
-	rapid.Check(t, func(t *rapid.T) {
-		a, b, c := element.Draw(t, "a"), element.Draw(t, "b"), element.Draw(t, "c")
-		if addMod(subMod(a, b), b) != a {
-			t.Errorf("(%d-%d)+%d", a, b, b)
-		}
-		if mulMod(a, addMod(b, c)) != addMod(mulMod(a, b), mulMod(a, c)) {
-			t.Errorf("%d*(%d+%d)", a, b, c)
-		}
-		if a != 0 && mulMod(a, invMod(a)) != 1 {
-			t.Errorf("1/%d = %d", a, invMod(a))
-		}
-	})
-	for v, want := range map[int64]uint32{0: 0, -1: Prime - 1, Prime: 0, -Prime - 2: Prime - 2, 1 << 40: 1 << 9} {
-		if got := intMod(v); got != want {
-			t.Errorf("%d is %d in the field, want %d", v, got, want)
-		}
-	}
-}
 
 // TestExactTracker decides what float64 cannot: rows that differ by less than its
 // tolerance are independent, and those that add up exactly are not.
@@ -61,16 +39,18 @@ func TestExactTracker(t *testing.T) {
 func TestNoExactForm(t *testing.T) {
 	half := fromGenerator([][]float64{{0.5}})
 	short := fromGenerator([][]float64{{1}})
-	short.Modular = func() []ModularTask { return nil }
+	short.Modular = func(field.Prime) ([]ModularTask, error) { return nil, nil }
 	wide := fromGenerator([][]float64{{1}})
-	wide.Modular = func() []ModularTask { return linearTasks([][]uint32{{1, 2}}, 1) }
+	wide.Modular = func(field.Prime) ([]ModularTask, error) { return linearTasks([][]uint64{{1, 2}}, 1), nil }
 	two := fromGenerator([][]float64{{1}})
-	two.Modular = func() []ModularTask { return []ModularTask{{A: [][]uint32{{1}, {2}}, B: [][]uint32{{1}}}} }
+	two.Modular = func(field.Prime) ([]ModularTask, error) {
+		return []ModularTask{{A: [][]uint64{{1}, {2}}, B: [][]uint64{{1}}}}, nil
+	}
 	for want, d := range map[string]Definition{
 		"coefficient 0.5, want an integer":      half,
 		"0 modular tasks for 1":                 short,
 		"modular task 0: coded A block 0 has 2": wide,
-		"modular task 0 has 2 products, want 1": two,
+		"modular task 0 has 2 results, want 1":  two,
 	} {
 		d.Name, d.Threshold = "test", 1
 		c, err := NewCode(d)

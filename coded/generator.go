@@ -50,6 +50,13 @@ func fromGenerator(g [][]float64) Definition {
 	return Definition{ABlocks: len(g[0]), BBlocks: 1, Tasks: linearTasks(g, 1)}
 }
 
+// unit is row i of the identity of size k.
+func unit(k, i int) []float64 {
+	row := make([]float64, k)
+	row[i] = 1
+	return row
+}
+
 func linearTasks[E any](g [][]E, one E) []Coefficients[E] {
 	tasks := make([]Coefficients[E], len(g))
 	for i, u := range g {

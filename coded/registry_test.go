@@ -7,14 +7,42 @@ import (
 	"testing"
 )
 
-func TestNames(t *testing.T) {
-	if got, want := Names(), []string{"trigonometric", "replication", "uncoded"}; !slices.Equal(got, want) {
-		t.Errorf("names %q, want %q", got, want)
+// TestFamilies: every family says what it is, and its codes say the same.
+func TestFamilies(t *testing.T) {
+	for _, f := range Families() {
+		c, err := New(f.Examples[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Name() != f.Name || c.Doc() != f.Doc || c.Paper() != f.Paper || c.Kind() != f.Kind {
+			t.Errorf("%s: the code is %q, %q, %q, %v", f.Name, c.Name(), c.Doc(), c.Paper(), c.Kind())
+		}
+		if f.Doc == "" || f.Paper == "" || strings.Contains(f.Doc, "\n") {
+			t.Errorf("%s: doc %q, paper %q", f.Name, f.Doc, f.Paper)
+		}
 	}
-	for _, name := range Names() {
-		c := mustCode(t, name, 4, 4)
-		if c.Name() != name || c.Doc() == "" || c.Paper() == "" {
-			t.Errorf("%s: name %q, doc %q, paper %q", name, c.Name(), c.Doc(), c.Paper())
+	_, err := New(Spec{Name: "fountain", N: 6})
+	if want := "no code fountain n=6: the names are " + strings.Join(Names(), ", "); err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+func TestRegister(t *testing.T) {
+	define := func(Spec) (Definition, error) { return Definition{}, nil }
+	example := []Spec{{Name: "new", N: 2}}
+	for want, f := range map[string]Family{
+		"no name":       {Define: define, Examples: example},
+		"no definition": {Name: "new", Examples: example},
+		"no example":    {Name: "new", Define: define},
+		"another name":  {Name: "other", Define: define, Examples: example},
+		"taken":         {Name: "uncoded", Define: define, Examples: []Spec{{Name: "uncoded", N: 2}}},
+	} {
+		before := len(Names())
+		if err := Register(f); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want an error with %q, got %v", want, err)
+		}
+		if len(Names()) != before {
+			t.Errorf("%s: it was registered", want)
 		}
 	}
 }
@@ -46,12 +74,13 @@ func TestNewErrors(t *testing.T) {
 		spec Spec
 		want string
 	}{
-		{Spec{"trigonometric", 3, 4}, `no code "trigonometric" with n=3, k=4: n must be at least k`},
-		{Spec{"trigonometric", 3, 0}, `no code "trigonometric" with n=3, k=0: k must be at least 1`},
-		{Spec{"trigonometric", MaxTasks + 1, 4}, `no code "trigonometric" with n=4097, k=4: n must be at most 4096`},
-		{Spec{"replication", 6, 4}, `no code "replication" with n=6, k=4: n must be a multiple of k`},
-		{Spec{"uncoded", 6, 4}, `no code "uncoded" with n=6, k=4: n must equal k`},
-		{Spec{"fountain", 6, 4}, `no code "fountain" with n=6, k=4: the names are trigonometric, replication, uncoded`},
+		{Spec{Name: "trigonometric", N: 3, K: 4}, "no code trigonometric n=3 k=4: n must be at least k"},
+		{Spec{Name: "trigonometric", N: 3}, "no code trigonometric n=3: k must be at least 1"},
+		{Spec{Name: "trigonometric", N: 3, K: -2}, "no code trigonometric n=3 k=-2: k must be at least 1"},
+		{Spec{Name: "trigonometric", N: MaxTasks + 1, K: 4}, "no code trigonometric n=4097 k=4: n must be 1 to 4096"},
+		{Spec{Name: "trigonometric", N: 3, K: 2, Batch: 2}, "no code trigonometric n=3 k=2 batch=2: the code has no use for batch"},
+		{Spec{Name: "replication", N: 6, K: 4}, "no code replication n=6 k=4: n must be a multiple of k"},
+		{Spec{Name: "uncoded", N: 6, K: 4}, "no code uncoded n=6 k=4: n must equal k"},
 	} {
 		c, err := New(test.spec)
 		var bad *SpecError
@@ -81,12 +110,15 @@ func TestNewCodeErrors(t *testing.T) {
 		"0 tasks, want 1 to 4096":            func(d *Definition) { d.Tasks = nil },
 		"at most 16777216 coefficients":      func(d *Definition) { d.ABlocks, d.BBlocks = 1<<13, 1<<12 },
 		"threshold 2, want 1 to":             func(d *Definition) { d.Threshold = 2 },
-		"threshold 0, want 1 to":             func(d *Definition) { d.Threshold = 0 },
+		"threshold -1, want 1 to":            func(d *Definition) { d.Threshold = -1 },
 		"task 0: no coded A block":           func(d *Definition) { d.Tasks[0].A = nil },
 		"coded A block 1 has 3 coefficients": func(d *Definition) { d.Tasks[0].A[1] = ones(3) },
 		"coded B block 0 has 2 coefficients": func(d *Definition) { d.Tasks[0].B[0] = ones(2) },
-		"product of coded blocks (2,0)":      func(d *Definition) { d.Tasks[0].Products = []Pair{{2, 0}} },
-		"task 0: no product":                 func(d *Definition) { d.Tasks[0].Products = []Pair{} },
+		"product of coded blocks (2,0)":      func(d *Definition) { d.Tasks[0].Results = []Output{{{2, 0}}} },
+		"task 0: no result":                  func(d *Definition) { d.Tasks[0].Results = []Output{} },
+		"task 0: result 0 is the sum of no":  func(d *Definition) { d.Tasks[0].Results = []Output{{}} },
+		"MDS without a threshold":            func(d *Definition) { d.Threshold, d.MDS = 0, true },
+		"3 pieces of 2 A blocks":             func(d *Definition) { d.Pieces = 3 },
 		"output 1 is the sum of no product":  func(d *Definition) { d.Outputs = []Output{{{0, 0}}, {}} },
 		"output 0: product of blocks (0,1)":  func(d *Definition) { d.Outputs = []Output{{{0, 1}}} },
 		"no output":                          func(d *Definition) { d.Outputs = []Output{} },
@@ -110,7 +142,7 @@ func TestMatrix(t *testing.T) {
 		Outputs: []Output{{{0, 2}, {1, 0}}, {{1, 2}, {1, 2}}},
 		Tasks: []Task{
 			{A: [][]float64{{1, 2}}, B: [][]float64{{3, 4, 5}, {0, 0, 1}}},
-			{A: [][]float64{{1, 2}, {0, 1}}, B: [][]float64{{3, 4, 5}, {1, 1, 0}}, Products: []Pair{{1, 0}, {0, 1}}},
+			{A: [][]float64{{1, 2}, {0, 1}}, B: [][]float64{{3, 4, 5}, {1, 1, 0}}, Results: []Output{{{1, 0}}, {{0, 1}, {0, 0}}}},
 		},
 	})
 	if err != nil {
@@ -118,7 +150,7 @@ func TestMatrix(t *testing.T) {
 	}
 	for what, rows := range map[string][2][][]float64{
 		"task 0": {c.Rows(0), {{3, 4, 5, 6, 8, 10}, {0, 0, 1, 0, 0, 2}}},
-		"task 1": {c.Rows(1), {{0, 0, 0, 3, 4, 5}, {1, 1, 0, 2, 2, 0}}},
+		"task 1": {c.Rows(1), {{0, 0, 0, 3, 4, 5}, {4, 5, 5, 8, 10, 10}}},
 		"wanted": {c.Wanted(), {{0, 0, 1, 1, 0, 0}, {0, 0, 0, 0, 0, 2}}},
 	} {
 		if !slices.EqualFunc(rows[0], rows[1], slices.Equal[[]float64]) {

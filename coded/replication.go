@@ -1,26 +1,34 @@
 package coded
 
-import "fmt"
+import "errors"
 
 // replication gives each of k blocks to n/k tasks: task i holds block i mod k.
 // A set of tasks decodes when it has a copy of every block, which any
 // n - n/k + 1 tasks have. The copies that are there are averaged.
-var replication = family{
-	name:  "replication",
-	doc:   "every block held n/k times: nothing to decode, but all copies of a block may be slow at once",
-	paper: "J. Dean, S. Ghemawat, MapReduce, OSDI 2004 (backup tasks); analysed in K. Lee et al., IEEE Trans. IT 2018",
-	define: func(n, k int) (Definition, error) {
-		if n%k != 0 {
-			return Definition{}, fmt.Errorf("n must be a multiple of k")
+var replication = Family{
+	Name:  "replication",
+	Doc:   "every block held n/k times: nothing to decode, but all copies of a block may be slow at once",
+	Paper: "J. Dean, S. Ghemawat, MapReduce, OSDI 2004 (backup tasks); analysed in K. Lee et al., IEEE Trans. IT 2018",
+	Kind:  Linear,
+	Uses:  UsesK,
+	Define: func(s Spec) (Definition, error) {
+		if err := s.atLeastK(); err != nil {
+			return Definition{}, err
 		}
-		g := make([][]float64, n)
+		if s.N%s.K != 0 {
+			return Definition{}, errors.New("n must be a multiple of k")
+		}
+		g := make([][]float64, s.N)
 		for i := range g {
-			g[i] = make([]float64, k)
-			g[i][i%k] = 1
+			g[i] = unit(s.K, i%s.K)
 		}
 		d := fromGenerator(g)
-		d.Threshold = n - n/k + 1
-		d.MDS = k == 1 || n == k
+		d.Threshold = s.N - s.N/s.K + 1
+		d.MDS = s.K == 1 || s.N == s.K
 		return d, nil
+	},
+	Examples: []Spec{
+		{Name: "replication", N: 4, K: 1}, {Name: "replication", N: 6, K: 3}, {Name: "replication", N: 5, K: 5},
+		{Name: "replication", N: 12, K: 4}, {Name: "replication", N: 30, K: 10},
 	},
 }

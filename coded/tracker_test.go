@@ -35,7 +35,7 @@ func TestTrackerAgainstCounting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 20).Draw(t, "n")
 		k := rapid.IntRange(max(1, n-5), n).Draw(t, "k")
-		c, err := New(Spec{"trigonometric", n, k})
+		c, err := New(Spec{Name: "trigonometric", N: n, K: k})
 		if err != nil {
 			t.Fatal(err)
 		}

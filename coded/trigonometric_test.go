@@ -3,6 +3,8 @@ package coded
 import (
 	"math"
 	"testing"
+
+	"github.com/coda-ml/coda/coded/field"
 )
 
 // TestTightFrame: the columns are orthonormal, so the squared norms of all coded
@@ -56,25 +58,32 @@ func TestTrigonometricRows(t *testing.T) {
 // TestModularCircle: the points lie on the circle, add up like angles, and those
 // of different tasks differ in the full angle.
 func TestModularCircle(t *testing.T) {
-	full := map[[2]uint32]int{}
+	p := field.Mersenne31
+	c, err := newModularCircle(p, MaxTasks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := map[[2]uint64]int{}
 	for w := range MaxTasks {
-		var c modularCircle
 		x, y := c.point(w, 1)
-		if addMod(mulMod(x, x), mulMod(y, y)) != 1 {
+		if p.Add(p.Mul(x, x), p.Mul(y, y)) != 1 {
 			t.Fatalf("task %d: (%d,%d) is not on the circle", w, x, y)
 		}
-		x2, y2 := turn(x, y, x, y)
+		x2, y2 := c.turn(x, y, x, y)
 		if cos, sin := c.point(w, 2); cos != x2 || sin != y2 {
 			t.Fatalf("task %d: twice the angle is (%d,%d), want (%d,%d)", w, cos, sin, x2, y2)
 		}
-		x5, y5 := turn(x2, y2, x2, y2)
-		x5, y5 = turn(x5, y5, x, y)
+		x5, y5 := c.turn(x2, y2, x2, y2)
+		x5, y5 = c.turn(x5, y5, x, y)
 		if cos, sin := c.point(w, 5); cos != x5 || sin != y5 {
 			t.Fatalf("task %d: five times the angle is (%d,%d), want (%d,%d)", w, cos, sin, x5, y5)
 		}
-		if other, ok := full[[2]uint32{x2, y2}]; ok {
+		if other, ok := full[[2]uint64{x2, y2}]; ok {
 			t.Fatalf("tasks %d and %d have the same angle", other, w)
 		}
-		full[[2]uint32{x2, y2}] = w
+		full[[2]uint64{x2, y2}] = w
+	}
+	if _, err := newModularCircle(field.Fermat, 4); err == nil {
+		t.Error("modulo 65537, where -1 has a root, there is no error")
 	}
 }

@@ -4,13 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 )
 
 // Weights decode a set of results: output c is the sum over i of D[c][i] times
 // result i, where the results are those of the tasks Have, in that order (and of
-// a task with several products, its products in their order).
+// a task with several results, those in their order).
 type Weights struct {
 	Have []int       // ascending
 	D    [][]float64 // outputs x results; exact zeros where a result is not needed
@@ -44,10 +45,34 @@ func (w *Weights) Amplification() float64 {
 // solve finds the weights of a set, which it does not judge. have is ascending
 // and without duplicates.
 func (c *Code) solve(have []int) (*Weights, error) {
+	if c.def.Weights != nil && len(have) > 0 {
+		if d := c.def.Weights(have); d != nil {
+			return c.given(have, d)
+		}
+	}
 	w, err := c.leastNorm(have, c.wanted)
 	if err != nil {
 		return nil, fmt.Errorf("coded: weights: %v: results %v: %w", c, have, err)
 	}
+	return w, nil
+}
+
+// given measures weights that the code's definition gave.
+func (c *Code) given(have []int, rows [][]float64) (*Weights, error) {
+	m, want := c.stack(have), dense(c.wanted)
+	results, _ := m.Dims()
+	if len(rows) != len(c.wanted) {
+		return nil, fmt.Errorf("coded: weights: %v: results %v: %d rows of weights for %d outputs", c, have, len(rows), len(c.wanted))
+	}
+	for i, row := range rows {
+		if len(row) != results {
+			return nil, fmt.Errorf("coded: weights: %v: results %v: %d weights for output %d, want %d", c, have, len(row), i, results)
+		}
+	}
+	w := &Weights{Have: slices.Clone(have), D: rows, Residuals: make([]float64, len(rows))}
+	d := dense(rows)
+	w.Cond = spectralNorm(d) * spectralNorm(m) / spectralNorm(want)
+	w.measure(d, m, want)
 	return w, nil
 }
 

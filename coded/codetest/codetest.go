@@ -13,18 +13,25 @@
 //   - readiness: coded.Tracker, coded.ExactTracker, coded.Decoder and the rank by
 //     singular values agree on every set, in whatever order it is added.
 //   - decoding: the weights of any set that decodes give the direct result.
+//   - residual: an early stop's residual is the error of its weights, and the
+//     weights are those of the least error, which no further result raises.
 //   - least norm: more results never make the weights larger.
 //   - cache: the same set gives the same weights.
+//   - prefix: as many first results as claimed decode, however they are spread
+//     over the tasks, and fewer do not always.
+//   - linearity: coded blocks of a sum of operands are the sum of coded blocks.
 //   - repair: any slot is the stated combination of any set that decodes.
 //   - blocks: float32 tensors of any size go through encoding and decoding.
 //
-// The last two concern one-sided codes.
+// The last two concern one-sided codes. Laws of a claim that a code does not make
+// hold by default; of an approximate code, those about exact decoding.
 package codetest
 
 import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/coda-ml/coda/coded"
@@ -39,8 +46,11 @@ var laws = []law{
 	{"threshold", (*suite).threshold},
 	{"readiness", (*suite).readiness},
 	{"decoding", (*suite).decoding},
+	{"residual", (*suite).residual},
 	{"least norm", (*suite).leastNorm},
 	{"cache", (*suite).cache},
+	{"prefix", (*suite).prefix},
+	{"linearity", (*suite).linearity},
 	{"repair", (*suite).repair},
 	{"blocks", (*suite).blocks},
 }
@@ -54,6 +64,30 @@ func Test(t *testing.T, c *coded.Code, rng *rand.Rand) {
 			if err := l.check(s); err != nil {
 				t.Errorf("%v: %v", c, err)
 			}
+		})
+	}
+}
+
+// Catalogue tests every family that is registered, with each of its examples.
+func Catalogue(t *testing.T) {
+	for _, f := range coded.Families() {
+		t.Run(f.Name, func(t *testing.T) { Family(t, f) })
+	}
+}
+
+// Family tests a family with each of its examples, one of which must be small
+// enough for every set of its tasks to be tried.
+func Family(t *testing.T, f coded.Family) {
+	if !slices.ContainsFunc(f.Examples, func(s coded.Spec) bool { return s.N <= exhaustiveTasks }) {
+		t.Errorf("%s has no example of at most %d tasks", f.Name, exhaustiveTasks)
+	}
+	for i, spec := range f.Examples {
+		t.Run(spec.String(), func(t *testing.T) {
+			c, err := coded.New(spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			Test(t, c, rand.New(rand.NewPCG(uint64(spec.N), uint64(i))))
 		})
 	}
 }
@@ -97,9 +131,17 @@ func newSuite(c *coded.Code, rng *rand.Rand) *suite {
 	}
 	// Those around the threshold matter most.
 	for range drawnSets {
-		s.sets = append(s.sets, s.draw(c.Threshold()), s.draw(c.Threshold()-1))
+		s.sets = append(s.sets, s.draw(s.enough()), s.draw(s.enough()-1))
 	}
 	return s
+}
+
+// enough is a number of tasks that always decode: all, if there is no threshold.
+func (s *suite) enough() int {
+	if k := s.code.Threshold(); k > 0 {
+		return k
+	}
+	return s.code.N()
 }
 
 func members(bits, n int) []int {

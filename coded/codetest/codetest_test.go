@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/coda-ml/coda/coded"
+	"github.com/coda-ml/coda/coded/field"
 )
 
 func source() *rand.Rand { return rand.New(rand.NewPCG(3, 4)) }
@@ -80,7 +81,7 @@ func matDot(p, tasks int) coded.Definition {
 	return d
 }
 
-// twoProducts has tasks of two products, one of them with listed pairs.
+// twoProducts has tasks of two results, one of them with listed pairs.
 func twoProducts() coded.Definition {
 	unit := func(i int) []float64 { v := make([]float64, 2); v[i] = 1; return v }
 	both := [][]float64{unit(0), unit(1)}
@@ -89,7 +90,7 @@ func twoProducts() coded.Definition {
 		Tasks: []coded.Task{
 			{A: both, B: [][]float64{unit(0)}},
 			{A: both, B: [][]float64{unit(1)}},
-			{A: both, B: [][]float64{{1, 1}, {1, 2}}, Products: []coded.Pair{{A: 0, B: 0}, {A: 1, B: 1}}},
+			{A: both, B: [][]float64{{1, 1}, {1, 2}}, Results: []coded.Output{{{A: 0, B: 0}}, {{A: 1, B: 1}}}},
 		},
 	}
 }
@@ -111,22 +112,33 @@ func TestWrongCodes(t *testing.T) {
 		"two equal rows":       {linear(2, thirdRepeats...), []string{"threshold", "decoding"}},
 		"counts but is no MDS": {with(linear(3, thirdRepeats...), func(d *coded.Definition) { d.MDS = true }), []string{"threshold", "readiness"}},
 		"other modular code": {with(linear(2, rows...), func(d *coded.Definition) {
-			d.Modular = func() []coded.ModularTask {
+			d.Modular = func(field.Prime) ([]coded.ModularTask, error) {
 				var tasks []coded.ModularTask
-				for _, row := range [][]uint32{{1, 0}, {0, 1}, {1, 1}, {1, 1}} {
-					tasks = append(tasks, coded.ModularTask{A: [][]uint32{row}, B: [][]uint32{{1}}})
+				for _, row := range [][]uint64{{1, 0}, {0, 1}, {1, 1}, {1, 1}} {
+					tasks = append(tasks, coded.ModularTask{A: [][]uint64{row}, B: [][]uint64{{1}}})
 				}
-				return tasks
+				return tasks, nil
 			}
 		}), []string{"threshold", "readiness"}},
+		"not all of it":                     {with(linear(0, []float64{1, 0}, []float64{2, 0}), func(*coded.Definition) {}), []string{"threshold"}},
+		"too few first results":             {with(twoProducts(), func(d *coded.Definition) { d.Prefix = 3 }), []string{"prefix"}},
+		"first results that are not needed": {with(linear(2, rows...), func(d *coded.Definition) { d.Prefix = 3 }), []string{"prefix"}},
+		"wrong weights of its own": {with(linear(2, rows...), func(d *coded.Definition) {
+			d.Weights = func(have []int) [][]float64 {
+				if len(have) != 2 {
+					return nil
+				}
+				return [][]float64{{1, 0}, {0, 1}}
+			}
+		}), []string{"decoding"}},
 		"no exact form": {linear(2, []float64{0.5, 0}, []float64{0, 1}), []string{"threshold", "readiness"}},
 		"sine of no angle": {with(linear(2, noAngle(4)...), func(d *coded.Definition) {
-			d.Modular = func() []coded.ModularTask {
+			d.Modular = func(field.Prime) ([]coded.ModularTask, error) {
 				var tasks []coded.ModularTask
-				for w := range uint32(4) {
-					tasks = append(tasks, coded.ModularTask{A: [][]uint32{{1, w}}, B: [][]uint32{{1}}})
+				for w := range uint64(4) {
+					tasks = append(tasks, coded.ModularTask{A: [][]uint64{{1, w}}, B: [][]uint64{{1}}})
 				}
-				return tasks
+				return tasks, nil
 			}
 		}), []string{"readiness", "decoding"}},
 	} {
