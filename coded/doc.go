@@ -34,7 +34,7 @@
 // which is the row vec(u v^T) of a matrix M over all the products A_a * B_b (Q. Yu,
 // M. Maddah-Ali, S. Avestimehr, "Polynomial codes", NIPS 2017, is of this form, and
 // so are its successors). A task may have several coded blocks on a side, and
-// then gives several rows. With W the rows of the wanted outputs and M_S the
+// then gives several rows: each result is one product of coded blocks, or a sum. With W the rows of the wanted outputs and M_S the
 // rows of a set S of tasks:
 //
 //   - S decodes exactly when each row of W lies in the row space of M_S. [Tracker]
@@ -44,9 +44,11 @@
 //   - If S is too small, D is the least-squares estimate and its residual is the
 //     error to expect.
 //
-// So a new code is one file with a partition and coefficients: a [Definition],
-// entered in the registry behind [New]. Package codetest has the laws that it
-// must satisfy.
+// So a new code is one file with a partition and coefficients: a [Family], whose
+// [Definition] for given sizes goes into the registry behind [New]. Package
+// codetest has the laws that it must satisfy; what it claims (a threshold, that
+// nothing less decodes, that unfinished work counts) is tested in exact
+// arithmetic, over a prime field of package field.
 //
 // # Conditioning
 //

@@ -3,6 +3,7 @@ package coded
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -58,13 +59,18 @@ var registry = struct {
 	families []Family
 }{families: catalogue()}
 
-// catalogue lists every family of this package.
+// catalogue lists every family of this package, kind by kind.
 func catalogue() []Family {
-	return []Family{
-		trigonometric,
-		replication,
-		uncoded,
-	}
+	return slices.Concat(
+		linearFamilies,
+	)
+}
+
+// linearFamilies are the codes of one operand.
+var linearFamilies = []Family{
+	trigonometric,
+	replication,
+	uncoded,
 }
 
 // Register adds a family, under a name that no other one has. It is meant to be
