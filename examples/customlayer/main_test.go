@@ -1,0 +1,62 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/coda-ml/coda/nn"
+)
+
+// TestGradients: Backward is the derivative of Forward. nn.CheckGradients moves
+// the entries of the input and of every parameter, one at a time.
+func TestGradients(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 0))
+	for _, m := range []nn.Module{Mish{}, NewSqueezeExcite(rng, 8, 2)} {
+		if err := nn.CheckGradients(m, []int{2, 8, 3, 3}, nn.GradientCheck{}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestMishValues are those of the definition in float64, and of its two ends.
+func TestMishValues(t *testing.T) {
+	for _, c := range []struct{ x, y, slope float64 }{
+		{0, 0, 0.6}, {1, 0.8650984, 1.0490363}, {-1, -0.3034015, 0.0592176}, {25, 25, 1}, {-200, 0, 0},
+	} {
+		y, slope := mish(float32(c.x))
+		if d := max(abs(float64(y)-c.y), abs(float64(slope)-c.slope)); !(d < 1e-6) {
+			t.Errorf("mish(%v) = %v with slope %v, want %v and %v", c.x, y, slope, c.y, c.slope)
+		}
+	}
+}
+
+func abs(x float64) float64 { return max(x, -x) }
+
+func TestShapesAreChecked(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 0))
+	model := nn.Sequential{nn.Flatten{}, NewSqueezeExcite(rng, 8, 2)}
+	if _, err := nn.NewNetwork(model, []int{8, 2, 2}, nn.Config{}); err == nil || !strings.Contains(err.Error(), "[1 32]") {
+		t.Errorf("error %v, want one that names the shape", err)
+	}
+}
+
+func TestRun(t *testing.T) {
+	var out bytes.Buffer
+	if err := run(t.Context(), &out, "synthetic"); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if want := "se.reduce.weight [4 16]"; lines[2] != want {
+		t.Errorf("third line %q, want %q", lines[2], want)
+	}
+	var accuracy float64
+	if _, err := fmt.Sscanf(lines[len(lines)-1], "test accuracy %f %%", &accuracy); err != nil {
+		t.Fatalf("%v in %q", err, out.String())
+	}
+	if accuracy < 90 { // 10 classes
+		t.Errorf("accuracy %v %%", accuracy)
+	}
+}
