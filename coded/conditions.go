@@ -10,7 +10,7 @@ import (
 )
 
 // Conditions sums up how a code behaves over its survivor sets, the sets of
-// exactly Threshold tasks.
+// exactly Threshold tasks; of a code without a threshold, the set of all tasks.
 type Conditions struct {
 	Sets       int  // sets that were tried
 	Exhaustive bool // they are all there are
@@ -24,6 +24,9 @@ type Conditions struct {
 // limit sets drawn with rng, which must then not be nil.
 func (c *Code) Conditions(limit int, rng *rand.Rand) (Conditions, error) {
 	n, k := c.N(), c.def.Threshold
+	if k == 0 {
+		k = n
+	}
 	if limit < 1 {
 		return Conditions{}, fmt.Errorf("coded: %v: at most %d survivor sets, want at least 1", c, limit)
 	}

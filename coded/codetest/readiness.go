@@ -33,27 +33,14 @@ func (s *suite) threshold() error {
 			return fmt.Errorf("tasks %v decode, fewer than %d of an MDS code should not", set, k)
 		}
 	}
-	return s.tight(exact, k)
-}
-
-// tight checks that the threshold is no larger than it must be: some set of one
-// task less does not decode. Such a set is found by adding tasks in random order
-// as long as the set does not decode.
-func (s *suite) tight(exact *coded.ExactTracker, k int) error {
-	largest := 0
-	for range drawnSets {
-		var set []int
-		for _, t := range s.rng.Perm(s.code.N()) {
-			if more := append(set, t); !exactlyReady(exact, more) {
-				set = more
-			}
-		}
-		if largest = max(largest, len(set)); largest >= k {
-			return fmt.Errorf("tasks %v do not decode, any %d should", set, k)
-		}
-	}
-	if largest < k-1 {
-		return fmt.Errorf("the threshold is %d, but any %d tasks seem to decode", k, largest+1)
+	report, err := s.code.CheckThreshold(drawnSets, s.rng)
+	switch {
+	case err != nil:
+		return err
+	case report.Refuted != nil:
+		return fmt.Errorf("tasks %v do not decode, any %d should", report.Refuted, k)
+	case report.Tight == nil:
+		return fmt.Errorf("the threshold is %d, but any %d tasks seem to decode", k, k-1)
 	}
 	return nil
 }
