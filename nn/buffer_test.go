@@ -5,6 +5,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -189,6 +190,15 @@ func TestLoadExcept(t *testing.T) {
 	}
 	if !slices.Equal(to.Body.Weight.Value.Data, from.Body.Weight.Value.Data) || !slices.Equal(to.Head.Weight.Value.Data, head) {
 		t.Error("not the body alone was loaded")
+	}
+	to.Body.Weight.Value.Data[0]++
+	heads := func(name string) bool { return name[0] == 'h' }
+	biases := func(name string) bool { return strings.HasSuffix(name, ".bias") }
+	if _, err := LoadState(path, to, ExceptFunc(heads), ExceptFunc(biases)); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(to.Body.Weight.Value.Data, from.Body.Weight.Value.Data) || !slices.Equal(to.Head.Weight.Value.Data, head) {
+		t.Error("by functions: not the body alone was loaded")
 	}
 }
 

@@ -89,16 +89,24 @@ func (v NamedValue) tensor() coded.Tensor {
 // LoadOption is a setting of LoadState.
 type LoadOption func(*loadOptions)
 
-type loadOptions struct{ except []string }
+type loadOptions struct{ except []func(name string) bool }
 
 // Except leaves alone the values whose names begin with one of the prefixes,
 // in the model and in the file: Except("fc.") loads all but the head.
 func Except(prefixes ...string) LoadOption {
-	return func(o *loadOptions) { o.except = append(o.except, prefixes...) }
+	return ExceptFunc(func(name string) bool {
+		return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+	})
+}
+
+// ExceptFunc leaves alone the values of whose names the function says so, in
+// the model and in the file.
+func ExceptFunc(skip func(name string) bool) LoadOption {
+	return func(o *loadOptions) { o.except = append(o.except, skip) }
 }
 
 func (o *loadOptions) skips(name string) bool {
-	return slices.ContainsFunc(o.except, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+	return slices.ContainsFunc(o.except, func(skip func(string) bool) bool { return skip(name) })
 }
 
 // LoadState reads the state of a model from a file that SaveState or PyTorch

@@ -75,6 +75,9 @@ func (c *console) start(e startEvent) error {
 		}
 		fmt.Fprintf(text, "  %-8s %s: %s\n", l.Layer, where, l.Reason)
 	}
+	if e.Trained < e.Params {
+		fmt.Fprintf(text, "  trained  %d of %d parameters\n", e.Trained, e.Params)
+	}
 	var names []string
 	for _, name := range e.Workers {
 		c.present[name] = true

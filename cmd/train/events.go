@@ -15,7 +15,10 @@ type startEvent struct {
 	Config  *runFlags   `json:"config"`
 	Workers []string    `json:"workers"`
 	Layers  []layerInfo `json:"layers"`
-	Steps   int         `json:"steps"`             // of the whole run
+	Steps   int         `json:"steps"` // of the whole run
+	Groups  []groupRule `json:"groups,omitempty"`
+	Params  int         `json:"parameters"`        // numbers in the model
+	Trained int         `json:"trained"`           // those that are not frozen
 	Resumed string      `json:"resumed,omitempty"` // the checkpoint that the run goes on from
 	Broken  []string    `json:"broken,omitempty"`  // newer checkpoints that could not be read, and why
 }

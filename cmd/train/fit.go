@@ -46,7 +46,8 @@ func (r *run) fit(ctx context.Context) error {
 }
 
 func (r *run) startEvent() startEvent {
-	e := startEvent{Event: "start", Config: r.runFlags, Workers: r.workerNames(), Layers: r.layers, Steps: r.totalSteps(), Resumed: r.resumed.Dir}
+	e := startEvent{Event: "start", Config: r.runFlags, Workers: r.workerNames(), Layers: r.layers, Steps: r.totalSteps(), Resumed: r.resumed.Dir,
+		Groups: r.Groups, Params: r.parameters, Trained: r.trained}
 	for _, err := range r.resumed.Broken {
 		e.Broken = append(e.Broken, oneLine(err))
 	}

@@ -110,11 +110,8 @@ func (f *runFolder) join(name string) string { return filepath.Join(f.path, name
 
 // writeConfig writes the settings with every default filled in, but without the
 // names of files, which another run would write to as well.
-func (f *runFolder) writeConfig(flags *runFlags, rules []placementRule) error {
-	resolved := struct {
-		Flags      runFlags        `yaml:",inline"`
-		Placements []placementRule `yaml:"placements,omitempty"`
-	}{*flags, rules}
+func (f *runFolder) writeConfig(flags *runFlags, l lists) error {
+	resolved := fileSettings{*flags, l}
 	out := &resolved.Flags
 	out.Out, out.JSON, out.Record, out.Replay = "", "", "", ""
 	text, err := yaml.Marshal(resolved)

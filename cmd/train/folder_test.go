@@ -33,7 +33,7 @@ func TestDiscard(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := f.writeConfig(&runFlags{}, nil); err != nil {
+		if err := f.writeConfig(&runFlags{}, lists{}); err != nil {
 			t.Fatal(err)
 		}
 		if err := f.discard(); err != nil {
@@ -60,7 +60,7 @@ func TestRunFolderIsTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.writeConfig(&runFlags{}, nil); err != nil {
+	if err := f.writeConfig(&runFlags{}, lists{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {

@@ -85,7 +85,7 @@ func newParser(c *cli, t terminal, options ...kong.Option) (*kong.Kong, error) {
 		kong.Name("train"),
 		kong.Description("Train neural networks whose layers are coded over unreliable machines."),
 		kong.Writers(t.stdout, t.stderr),
-		kong.Configuration(yamlLoader(&c.Run.Placements)),
+		kong.Configuration(yamlLoader(&c.Run.lists)),
 		kong.Vars{
 			"models":     strings.Join(models.Names(), ", "),
 			"datasets":   strings.Join(datasets.Names(), ", "),

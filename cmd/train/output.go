@@ -30,7 +30,7 @@ func (r *run) openOutput(t terminal) (err error) {
 		}
 	}()
 	r.Out = r.folder.path
-	if err := r.folder.writeConfig(r.runFlags, r.rules); err != nil {
+	if err := r.folder.writeConfig(r.runFlags, r.lists); err != nil {
 		return err
 	}
 	metrics, err := openAppend(r.folder.join(metricsName))

@@ -35,7 +35,7 @@ func (r *run) place() error {
 		}
 		described = append(described, d)
 	}
-	if err := matchRules(r.rules, described); err != nil {
+	if err := matchRules(r.Placements, described); err != nil {
 		return usageError{err}
 	}
 	return r.applyRules(described, linear)
@@ -66,6 +66,9 @@ func (r *run) applyRules(layers []plan.Layer, linear map[string]*nn.Linear) erro
 	for _, l := range layers {
 		rule := r.ruleFor(l.Name)
 		choice, err := choose(l, rule, plan.Cluster{Workers: r.N, K: rule.K})
+		if m := linear[l.Name]; err == nil && m != nil && m.Weight.Frozen {
+			choice, err = chooseFrozen(l, rule)
+		}
 		if err != nil {
 			return usageError{err}
 		}
@@ -101,8 +104,8 @@ func (p placementRule) matches(layer string) bool {
 // for all layers.
 func (r *run) ruleFor(layer string) placementRule {
 	rule := placementRule{Layer: "*", Placement: r.Placement}
-	if i := slices.IndexFunc(r.rules, func(p placementRule) bool { return p.matches(layer) }); i >= 0 {
-		rule = r.rules[i]
+	if i := slices.IndexFunc(r.Placements, func(p placementRule) bool { return p.matches(layer) }); i >= 0 {
+		rule = r.Placements[i]
 	}
 	if rule.Code == "" {
 		rule.Code = r.Code
@@ -134,6 +137,14 @@ func choose(l plan.Layer, rule placementRule, c plan.Cluster) (plan.Choice, erro
 	return plan.Choice{}, fmt.Errorf("layer %s: placement %q", l.Name, rule.Placement) // validate knows no other
 }
 
+// chooseFrozen is choose for a layer that is not trained: it stays local.
+func chooseFrozen(l plan.Layer, rule placementRule) (plan.Choice, error) {
+	if rule.Placement == plan.Resident && rule.Layer == l.Name {
+		return plan.Choice{}, fmt.Errorf("layer %s: it is frozen, and placement resident is for layers that are trained", l.Name)
+	}
+	return plan.Choice{Layer: l.Name, Placement: plan.Local, Reason: "frozen"}, nil
+}
+
 // checkOptimizer finds out before anything is started whether the optimiser
 // can train the placed layers, and what else concerns weights can be done.
 func (r *run) checkOptimizer() error {
@@ -144,6 +155,9 @@ func (r *run) checkOptimizer() error {
 			problems = append(problems, err)
 			if r.ema != nil {
 				problems = append(problems, fmt.Errorf("--ema: layer %s: its weights are on the workers, where they are not averaged: choose --placement local", l.Layer))
+			}
+			if r.WeightDecay > 0 && r.exempt[l.Layer+".weight"] {
+				problems = append(problems, fmt.Errorf("--no-decay: layer %s: its weights are on the workers, and all coded layers share one update: choose --placement local", l.Layer))
 			}
 		}
 	}

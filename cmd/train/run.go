@@ -17,17 +17,17 @@ import (
 )
 
 type runCmd struct {
-	runFlags   `embed:""`
-	Placements []placementRule `kong:"-" json:"placements,omitempty"`
+	runFlags `embed:""`
+	lists    `kong:"-"`
 }
 
 // Run trains a model. Everything that can be wrong with the settings is found
 // before a file is written or a process started.
 func (r *runCmd) Run(ctx context.Context, t terminal) error {
-	if err := r.validate(runtime.GOMAXPROCS(0), r.Placements); err != nil {
+	if err := r.validate(runtime.GOMAXPROCS(0), r.lists); err != nil {
 		return usageError{err}
 	}
-	run := &run{runFlags: &r.runFlags, rules: r.Placements, began: time.Now()}
+	run := &run{runFlags: &r.runFlags, lists: r.lists, began: time.Now()}
 	err := errors.Join(run.do(ctx, t), run.close())
 	if err != nil && !errors.Is(err, errInterrupted) {
 		run.reportFailure(t, err)
@@ -38,16 +38,19 @@ func (r *runCmd) Run(ctx context.Context, t terminal) error {
 // run is one training run and what it owns.
 type run struct {
 	*runFlags
-	rules []placementRule
+	lists
 	began time.Time
 
 	train, test *datasets.Set
 	loader      *datasets.Loader
 	model       nn.Module
+	parameters  int // of the model, in numbers
+	trained     int // of these
 	network     *nn.Network
 	optimizer   optim.Optimizer
-	plateau     *optim.Plateau // nil unless --schedule plateau
-	ema         *optim.EMA     // nil unless --ema
+	plateau     *optim.Plateau  // nil unless --schedule plateau
+	ema         *optim.EMA      // nil unless --ema
+	exempt      map[string]bool // parameters that --no-decay names
 	layers      []layerInfo
 	needed      int            // the largest k of the placed layers
 	residents   []*nn.Resident // one for each placed layer; they get their executor when the cluster is up
@@ -66,6 +69,8 @@ func (r *run) do(ctx context.Context, t terminal) error {
 	for _, stage := range []func() error{
 		func() error { return r.loadData(ctx) },
 		r.buildModel,
+		r.loadInit,
+		r.setParams,
 		r.buildOptimizer,
 		r.loadCheckpoint,
 		r.readReplay,
@@ -91,7 +96,7 @@ func (r *run) do(ctx context.Context, t terminal) error {
 // placeLayers decides where the layers compute. Gossip starts here if layers
 // are placed; before that if the number of workers decides.
 func (r *run) placeLayers(ctx context.Context, t terminal) error {
-	if r.N == 0 && r.wantsCluster(r.rules) {
+	if r.N == 0 && r.wantsCluster(r.Placements) {
 		if err := r.joinCluster(ctx, t); err != nil {
 			return err
 		}

@@ -18,12 +18,14 @@ import (
 type runFlags struct {
 	Config kong.ConfigFlag `short:"c" xor:"config" placeholder:"FILE" yaml:"-" json:"-" help:"YAML file with keys named like these flags; flags win."`
 
-	Model   string   `default:"convnet" placeholder:"NAME" yaml:"model" json:"model" help:"Model: ${models} (default ${default})." group:"Data and model"`
-	Dataset string   `default:"mnist" placeholder:"NAME" yaml:"dataset" json:"dataset" help:"Data set: ${datasets} (default ${default})." group:"Data and model"`
-	DataDir string   `placeholder:"DIR" yaml:"data-dir" json:"data_dir,omitempty" help:"Folder that holds the data set's files (default: the Go module cache, or a download)." group:"Data and model"`
-	Offline bool     `yaml:"offline" json:"offline,omitempty" help:"Never touch the network for data: what is not on disk is an error." group:"Data and model"`
-	Mirror  []string `sep:"none" placeholder:"URL" yaml:"mirror" json:"mirror,omitempty" help:"Folder to download the data set's files from, tried before the public ones; repeatable. SHA-256 sums are checked in any case." group:"Data and model"`
-	Augment string   `default:"auto" placeholder:"LIST" yaml:"augment" json:"augment" help:"Changes of the training images, separated by commas: crop (padded by 4), flip, cutout (half the width); none; or auto: crop,flip for cifar10 and cifar100." group:"Data and model"`
+	Model      string   `default:"convnet" placeholder:"NAME" yaml:"model" json:"model" help:"Model: ${models} (default ${default})." group:"Data and model"`
+	Dataset    string   `default:"mnist" placeholder:"NAME" yaml:"dataset" json:"dataset" help:"Data set: ${datasets} (default ${default})." group:"Data and model"`
+	DataDir    string   `placeholder:"DIR" yaml:"data-dir" json:"data_dir,omitempty" help:"Folder that holds the data set's files (default: the Go module cache, or a download)." group:"Data and model"`
+	Offline    bool     `yaml:"offline" json:"offline,omitempty" help:"Never touch the network for data: what is not on disk is an error." group:"Data and model"`
+	Mirror     []string `sep:"none" placeholder:"URL" yaml:"mirror" json:"mirror,omitempty" help:"Folder to download the data set's files from, tried before the public ones; repeatable. SHA-256 sums are checked in any case." group:"Data and model"`
+	Init       string   `placeholder:"FILE" yaml:"init" json:"init,omitempty" help:"Begin with the parameters and buffers of a safetensors file named and laid out as in PyTorch." group:"Data and model"`
+	InitExcept []string `placeholder:"GLOB" sep:"none" yaml:"init-except" json:"init_except,omitempty" help:"Entries that --init leaves as they are drawn, such as 'fc.*'; repeatable." group:"Data and model"`
+	Augment    string   `default:"auto" placeholder:"LIST" yaml:"augment" json:"augment" help:"Changes of the training images, separated by commas: crop (padded by 4), flip, cutout (half the width); none; or auto: crop,flip for cifar10 and cifar100." group:"Data and model"`
 
 	Epochs     int    `default:"3" placeholder:"N" yaml:"epochs" json:"epochs" help:"Passes over the training set (default ${default})." group:"Training"`
 	Steps      int    `placeholder:"N" yaml:"steps" json:"steps,omitempty" help:"End after this many steps, if that is sooner." group:"Training"`
@@ -36,7 +38,8 @@ type runFlags struct {
 	LR          float64  `name:"lr" placeholder:"X" yaml:"lr" json:"lr" help:"Learning rate; of one-cycle the peak (default 0.01 for sgd, 0.001 for adam; the rest likewise as in PyTorch)." group:"Optimiser"`
 	Momentum    *float64 `placeholder:"X" yaml:"momentum" json:"momentum" help:"Momentum of sgd and rmsprop (default 0.9 for sgd)." group:"Optimiser"`
 	Clip        float64  `placeholder:"NORM" yaml:"clip" json:"clip,omitempty" help:"Largest global norm of the gradients; local layers only." group:"Optimiser"`
-	WeightDecay float64  `placeholder:"X" yaml:"weight-decay" json:"weight_decay" help:"L2 penalty (default 0)." group:"Optimiser"`
+	WeightDecay float64  `placeholder:"X" yaml:"weight-decay" json:"weight_decay" help:"L2 penalty (default 0). In YAML also groups, a list of {params: GLOB, lr: X in place of --lr, weight-decay: X, freeze: true}: the first match wins." group:"Optimiser"`
+	NoDecay     []string `sep:"none" placeholder:"GLOB" yaml:"no-decay" json:"no_decay,omitempty" help:"Parameters without weight decay, such as '*.bias'; 'vectors': those of one dimension, that is biases and normalisation; repeatable; wins over groups." group:"Optimiser"`
 	Nesterov    bool     `yaml:"nesterov" json:"nesterov" help:"Nesterov's form of momentum." group:"Optimiser"`
 	Schedule    string   `default:"cosine" placeholder:"NAME" yaml:"schedule" json:"schedule" help:"Learning rate over the steps: ${schedules} (default ${default})." group:"Optimiser"`
 	EMA         float64  `name:"ema" placeholder:"DECAY" yaml:"ema" json:"ema,omitempty" help:"Evaluate and keep an exponential moving average of the weights: the part of it that a step keeps, such as 0.999 (at step t at most (1+t)/(10+t)); buffers are the newest. Local layers only." group:"Optimiser"`
@@ -69,7 +72,7 @@ type runFlags struct {
 
 // validate checks what can be known before anything is loaded or started, and
 // fills the defaults that depend on other settings. It reports every problem.
-func (f *runFlags) validate(cores int, rules []placementRule) error {
+func (f *runFlags) validate(cores int, l lists) error {
 	var problems []error
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	atLeast := func(name string, v, least int) {
@@ -123,8 +126,9 @@ func (f *runFlags) validate(cores int, rules []placementRule) error {
 	if f.Survivors == "random" && f.Replay != "" {
 		bad("--survivors random and --replay: choose one")
 	}
-	f.validatePlacement(rules, bad)
-	if f.wantsCluster(rules) {
+	f.validatePlacement(l.Placements, bad)
+	f.validateParameters(l.Groups, bad)
+	if f.wantsCluster(l.Placements) {
 		f.validateCluster(bad)
 	}
 	_, err := parseFaults(f.Inject, f.Workers)

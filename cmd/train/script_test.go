@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"image"
+	"image/png"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -134,6 +136,45 @@ func checkAnswered(e map[string]any) error {
 	return nil
 }
 
+// scriptImages is the command "images DIR CLASSES N": a data set of grey images
+// of 28 x 28 pixels, N of each class for training and N for testing.
+func scriptImages(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: images DIR CLASSES N")
+	}
+	classes, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	each, err := strconv.Atoi(args[2])
+	ts.Check(err)
+	ts.Check(writeImages(ts.MkAbs(args[0]), classes, each))
+}
+
+// writeImages writes a folder of images, which differ by class and number.
+func writeImages(dir string, classes, each int) error {
+	picture := image.NewGray(image.Rect(0, 0, 28, 28))
+	for _, split := range []string{"train", "test"} {
+		for c := range classes {
+			folder := filepath.Join(dir, split, fmt.Sprintf("class-%03d", c))
+			if err := os.MkdirAll(folder, 0o755); err != nil {
+				return err
+			}
+			for n := range each {
+				for i := range picture.Pix {
+					picture.Pix[i] = byte(i*(c+1) + n)
+				}
+				var b bytes.Buffer
+				if err := png.Encode(&b, picture); err != nil {
+					return err
+				}
+				if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("%d.png", n)), b.Bytes(), 0o644); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
 // newMirror serves the files of MNIST from the Go module that has them, and
 // nothing else.
 func newMirror(t *testing.T) *httptest.Server {
@@ -155,6 +196,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits":  scriptExits,
+			"images": scriptImages,
 			"events": scriptEvents,
 		},
 		Setup: func(env *testscript.Env) error {

@@ -67,7 +67,7 @@ func (r *run) buildOptimizer() error {
 	}
 	r.plateau = plateau
 	r.optimizer, err = optim.New(r.Optimizer, optim.Config{
-		LR: lr, Decay: r.WeightDecay, Momentum: *r.Momentum, Nesterov: r.Nesterov, ClipNorm: r.Clip,
+		LR: lr, Decay: r.WeightDecay, Momentum: *r.Momentum, Nesterov: r.Nesterov, ClipNorm: r.Clip, Groups: r.optimGroups(),
 	})
 	if err != nil {
 		return usageError{fmt.Errorf("--optimizer: %w", err)}

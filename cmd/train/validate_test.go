@@ -20,23 +20,23 @@ func TestValidateFillsDefaults(t *testing.T) {
 		{"--workers=0 --join=a:1 --min-workers=3 --k=2", 0, 2, 3},
 		{"--placement=local", 0, 0, 0},
 	} {
-		f := parseValid(t, test.args, nil)
+		f := parseValid(t, test.args, lists{})
 		if f.N != test.n || f.K != test.k || f.MinWork != test.minWork || f.Threads != 2 {
 			t.Errorf("%q: n %d, k %d, min-workers %d, threads %d; want %d, %d, %d, 2",
 				test.args, f.N, f.K, f.MinWork, f.Threads, test.n, test.k, test.minWork)
 		}
 	}
 	// A rule that places a layer needs workers, whatever the rest does.
-	if f := parseValid(t, "--placement=local", []placementRule{{Layer: "fc1", Placement: "resident"}}); f.N != 6 || f.K != 4 {
+	if f := parseValid(t, "--placement=local", lists{Placements: []placementRule{{Layer: "fc1", Placement: "resident"}}}); f.N != 6 || f.K != 4 {
 		t.Errorf("local with a resident rule: n %d, k %d, want 6, 4", f.N, f.K)
 	}
 }
 
-func parseValid(t *testing.T, args string, rules []placementRule) *runFlags {
+func parseValid(t *testing.T, args string, l lists) *runFlags {
 	t.Helper()
 	r, err := parseRun(t, strings.Fields(args)...)
 	if err == nil {
-		err = r.validate(2, rules)
+		err = r.validate(2, l)
 	}
 	if err != nil {
 		t.Fatalf("%q: %v", args, err)
@@ -70,6 +70,10 @@ func TestValidateRefuses(t *testing.T) {
 		"--mirror=http://a --data-dir=b":     "--mirror and --data-dir: choose one",
 		"--ema=-0.1":                         "--ema -0.1: want from 0 (none) to below 1",
 		"--ema=nan":                          "--ema NaN: want",
+		"--no-decay=[":                       `--no-decay "[": want a pattern of names`,
+		"--no-decay=":                        `--no-decay "": want a pattern of names`,
+		"--init=f --init-except=[":           `--init-except "[": want a pattern of names`,
+		"--init-except=fc.*":                 "--init-except without --init",
 		"--record=a --replay=b":              "choose one",
 		"--replay=b --survivors=random":      "choose one",
 		"--placement=shipped":                "--placement shipped: not part of this version",
@@ -81,7 +85,7 @@ func TestValidateRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%q: %v", args, err)
 		}
-		if err := r.validate(2, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if err := r.validate(2, lists{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want one with %q", args, err, want)
 		}
 	}
@@ -98,8 +102,29 @@ func TestValidateRefusesRules(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := r.validate(2, []placementRule{rule}); err == nil || !strings.Contains(err.Error(), want) {
+		if err := r.validate(2, lists{Placements: []placementRule{rule}}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: error %v, want one with %q", rule, err, want)
+		}
+	}
+}
+
+func TestValidateRefusesGroups(t *testing.T) {
+	x, negative, zero := 0.1, -0.1, 0.0
+	for want, group := range map[string]groupRule{
+		`groups, entry 1: params "": want a pattern`:     {LR: &x},
+		`groups, entry 1: params "[": want a pattern`:    {Params: "[", LR: &x},
+		`groups, entry 1: lr 0: want a finite number`:    {Params: "*", LR: &zero},
+		`groups, entry 1: lr -0.1: want a finite number`: {Params: "*", LR: &negative},
+		`groups, entry 1: weight-decay -0.1: want a fin`: {Params: "*", WeightDecay: &negative},
+		`groups, entry 1: freeze: a parameter that is n`: {Params: "*", WeightDecay: &zero, Freeze: true},
+		`groups, entry 1: want lr, weight-decay or free`: {Params: "*"},
+	} {
+		r, err := parseRun(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.validate(2, lists{Groups: []groupRule{group}}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: error %v, want one with %q", group, err, want)
 		}
 	}
 }

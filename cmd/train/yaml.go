@@ -23,6 +23,18 @@ type placementRule struct {
 	K         int    `yaml:"k" json:"k,omitempty"`
 }
 
+// lists are the settings that have no flag, only a key in YAML.
+type lists struct {
+	Placements []placementRule `yaml:"placements,omitempty"`
+	Groups     []groupRule     `yaml:"groups,omitempty"`
+}
+
+// fileSettings is the content of a YAML file.
+type fileSettings struct {
+	Flags runFlags `yaml:",inline"`
+	Lists lists    `yaml:",inline"`
+}
+
 // resumeFlag names a run folder, whose config.yaml gives the other flags their values.
 type resumeFlag string
 
@@ -39,22 +51,18 @@ func (f resumeFlag) BeforeResolve(k *kong.Kong, ctx *kong.Context, trace *kong.P
 
 // yamlLoader returns kong's loader of -c files. An unknown key or a value of
 // the wrong type is an error that shows line and column. Values become the
-// defaults of the flags of the same name; the list of placements, which has no
-// flag, goes to rules.
-func yamlLoader(rules *[]placementRule) kong.ConfigurationLoader {
+// defaults of the flags of the same name; what has no flag goes to l.
+func yamlLoader(l *lists) kong.ConfigurationLoader {
 	return func(r io.Reader) (kong.Resolver, error) {
 		text, err := io.ReadAll(io.LimitReader(r, 1<<20))
 		if err != nil {
 			return nil, err
 		}
-		var typed struct {
-			Flags      runFlags        `yaml:",inline"`
-			Placements []placementRule `yaml:"placements"`
-		}
+		var typed fileSettings
 		if err := yaml.UnmarshalWithOptions(text, &typed, yaml.Strict()); err != nil && !errors.Is(err, io.EOF) {
 			return nil, describeYAML(r, text, err)
 		}
-		*rules = typed.Placements
+		*l = typed.Lists
 		values := map[string]any{}
 		if err := yaml.Unmarshal(text, &values); err != nil && !errors.Is(err, io.EOF) {
 			return nil, describeYAML(r, text, err)

@@ -29,15 +29,19 @@ func parseRun(t *testing.T, args ...string) (*runCmd, error) {
 func TestConfigRoundTrip(t *testing.T) {
 	want, err := parseRun(t, "--model=mlp", "--dataset=synthetic", "--data-dir=d: x", "--epochs=7", "--steps=9", "--batch=5", "--accumulate=2",
 		"--seed=18446744073709551615", "--threads=3", "--optimizer=adam", "--lr=1e-07", "--momentum=0.5", "--weight-decay=0.001", "--nesterov",
-		"--schedule=step", "--ema=0.99", "--offline", "--mirror=http://a/,b", "--mirror=https://c", "--placement=resident", "--code=replication", "--k=2", "--workers=4", "--n=5", "--join=a:1,b:2", "--min-workers=3",
+		"--schedule=step", "--ema=0.99", "--no-decay=vectors", "--no-decay=*.bias", "--init=f", "--init-except=fc.*,x", "--offline", "--mirror=http://a/,b", "--mirror=https://c", "--placement=resident", "--code=replication", "--k=2", "--workers=4", "--n=5", "--join=a:1,b:2", "--min-workers=3",
 		"--key=k", "--bind=127.0.0.1:7", "--advertise=127.0.0.1:8", "--wait=90s", "--pace=1.5", "--inject=slow:*@shifted-exp=1,0.5",
 		"--inject=kill:2@step=9", "--survivors=random", "--checkpoint-every=11")
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules := []placementRule{{Layer: "fc*", Placement: "resident", Code: "uncoded", K: 3}, {Layer: "*", Placement: "local"}}
+	rate, decay := 0.25, 0.0
+	all := lists{
+		Placements: []placementRule{{Layer: "fc*", Placement: "resident", Code: "uncoded", K: 3}, {Layer: "*", Placement: "local"}},
+		Groups:     []groupRule{{Params: "fc1.*", Freeze: true}, {Params: "*", LR: &rate, WeightDecay: &decay}},
+	}
 	dir := t.TempDir()
-	if err := (&runFolder{path: dir}).writeConfig(&want.runFlags, rules); err != nil {
+	if err := (&runFolder{path: dir}).writeConfig(&want.runFlags, all); err != nil {
 		t.Fatal(err)
 	}
 	for _, from := range []string{"--config=" + filepath.Join(dir, configName), "--resume=" + dir} {
@@ -49,8 +53,8 @@ func TestConfigRoundTrip(t *testing.T) {
 		if diff := cmp.Diff(want.runFlags, got.runFlags); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", from, diff)
 		}
-		if diff := cmp.Diff(rules, got.Placements); diff != "" {
-			t.Errorf("%s: rules (-want +got)\n%s", from, diff)
+		if diff := cmp.Diff(all, got.lists); diff != "" {
+			t.Errorf("%s: lists (-want +got)\n%s", from, diff)
 		}
 	}
 }
@@ -82,9 +86,11 @@ func TestYAMLMistakes(t *testing.T) {
 		"batch: 3\nbatch: 4\n":         `:2:1: "batch: 4": mapping key "batch" already defined`,
 		"epochs: [1,2\n":               `:1:9: "epochs: [1,2": sequence end token ']' not found`,
 		"- a\n- b\n":                   `:1:1: "- a": sequence was used where mapping is expected`,
+		"groups:\n- {lr: high}\n":      `:2:8: "- {lr: high}": want a number`,
+		"groups:\n- {param: x}\n":      `:2:4: "- {param: x}": unknown field "param"`,
 		"placements:\n- {layers: x}\n": `:2:4: "- {layers: x}": unknown field "layers"`,
 	} {
-		_, err := yamlLoader(new([]placementRule))(bytes.NewBufferString(text))
+		_, err := yamlLoader(new(lists))(bytes.NewBufferString(text))
 		if err == nil || !strings.HasPrefix(err.Error(), "YAML"+want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: error\n%v, want\nYAML%s", text, err, want)
 		}
@@ -94,7 +100,7 @@ func TestYAMLMistakes(t *testing.T) {
 func TestEmptyYAML(t *testing.T) {
 	for _, text := range []string{"", "\n", "# nothing\n", "epochs:\n"} {
 		var resolver kong.Resolver
-		resolver, err := yamlLoader(new([]placementRule))(bytes.NewBufferString(text))
+		resolver, err := yamlLoader(new(lists))(bytes.NewBufferString(text))
 		if err != nil {
 			t.Errorf("%q: %v", text, err)
 			continue
