@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/coda-ml/coda/coded"
+	"github.com/coda-ml/coda/dist/internal/pull"
 )
 
 // cover is the scheduling state of one round: which slot has finished, or is
@@ -13,12 +14,10 @@ import (
 // decisions for the same sequence of calls. The time is a parameter.
 //
 // A chunk is ready when the slots that finished it can decode it; the round is
-// ready when every chunk is. Work is handed out by pull: next gives a slot the
-// chunk with the least cover (slots that finished it or are at work on it)
-// among those that it has not done, searched cyclically from the slot's own
-// offset; a chunk whose cover would be enough to decode comes only when nothing
-// else is left, and only to a slot that has nothing else to do, which doubles up
-// on stragglers: not before patience has passed since the oldest copy that runs
+// ready when every chunk is. Work is handed out by the rule of package pull; a
+// chunk whose cover would be enough to decode comes only when nothing else is
+// left, and only to a slot that has nothing else to do, which doubles up on
+// stragglers: not before patience has passed since the oldest copy that runs
 // was begun, and since the last doubling, for the chunk can be expected to be done
 // sooner than it is begun anew.
 //
@@ -31,6 +30,7 @@ type cover struct {
 	cells  []cell           // chunk*slots + slot
 	began  []time.Time      // of the cells that run
 	count  []int            // by chunk: slots that finished or are at work
+	ranks  []pull.Rank      // by chunk: from count, open and ready
 	double []time.Time      // by chunk: when a slot doubled up last
 	done   []*coded.Tracker // by chunk: slots that finished
 	open   []*coded.Tracker // by chunk: slots that finished or are at work
@@ -58,6 +58,7 @@ func newCover(code *coded.Code, chunks int) *cover {
 		cells:  make([]cell, chunks*code.N()),
 		began:  make([]time.Time, chunks*code.N()),
 		count:  make([]int, chunks),
+		ranks:  make([]pull.Rank, chunks),
 		double: make([]time.Time, chunks),
 		ready:  make([]bool, chunks),
 		try:    coded.NewTracker(code),
@@ -74,6 +75,7 @@ func newCover(code *coded.Code, chunks int) *cover {
 func (c *cover) reset(sets [][]int, patience time.Duration) {
 	clear(c.cells)
 	clear(c.count)
+	clear(c.ranks)
 	clear(c.ready)
 	clear(c.double)
 	c.left = c.chunks
@@ -111,40 +113,41 @@ func (c *cover) next(slot int, busy bool, now time.Time) (chunk int, after time.
 	if slot < 0 || slot >= c.slots || c.left == 0 {
 		return 0, 0, false
 	}
-	offset := slot * c.chunks / c.slots
-	best := -1
-	for i := range c.chunks {
-		chunk := (offset + i) % c.chunks
-		if c.ready[chunk] || *c.at(chunk, slot) != cellIdle || !c.allowed(chunk, slot) {
-			continue
-		}
-		if c.sets == nil && c.open[chunk].Ready() {
-			if busy {
-				continue
-			}
-			if left := c.patience - now.Sub(c.waited(chunk)); left > 0 {
-				if after == 0 || left < after {
-					after = left
-				}
-				continue
-			}
-		}
-		if best < 0 || c.before(chunk, best) {
-			best = chunk
-		}
+	offset, limit := pull.Offset(slot, c.slots, c.chunks), pull.Enough
+	if c.sets != nil {
+		limit = pull.Over
 	}
-	if best >= 0 {
-		return best, 0, true
+	chunk, ok = pull.Next(c.ranks, offset, limit, func(chunk int) bool { return !c.fit(chunk, slot) })
+	if ok || busy || c.sets != nil {
+		return max(chunk, 0), 0, ok
+	}
+	chunk, ok = pull.Next(c.ranks, offset, pull.Over, func(chunk int) bool {
+		if !c.fit(chunk, slot) {
+			return true
+		}
+		left := c.patience - now.Sub(c.waited(chunk))
+		if left > 0 && (after == 0 || left < after) {
+			after = left
+		}
+		return left > 0
+	})
+	if ok {
+		return chunk, 0, true
 	}
 	return 0, after, false
 }
 
-// before tells whether chunk a is more in need of cover than chunk b.
-func (c *cover) before(a, b int) bool {
-	if x, y := c.open[a].Ready(), c.open[b].Ready(); x != y {
-		return y
+// fit tells whether a slot may work on a chunk that it has not begun.
+func (c *cover) fit(chunk, slot int) bool {
+	return *c.at(chunk, slot) == cellIdle && c.allowed(chunk, slot)
+}
+
+// rank brings the rank of a chunk up to date.
+func (c *cover) rank(chunk int) {
+	c.ranks[chunk] = pull.Over
+	if !c.ready[chunk] {
+		c.ranks[chunk] = pull.RankOf(c.count[chunk], c.open[chunk].Ready())
 	}
-	return c.count[a] < c.count[b]
 }
 
 // start notes that a slot works on a chunk.
@@ -156,6 +159,7 @@ func (c *cover) start(slot, chunk int, now time.Time) {
 	}
 	c.count[chunk]++
 	c.open[chunk].Add(slot)
+	c.rank(chunk)
 }
 
 // waited returns since when a chunk has been left to those at work on it.
@@ -195,6 +199,7 @@ func (c *cover) finish(slot, chunk int) (useful, ready bool) {
 func (c *cover) settle(chunk int) {
 	c.ready[chunk] = true
 	c.left--
+	c.rank(chunk)
 }
 
 func (c *cover) decodable(chunk int) bool {
@@ -231,6 +236,7 @@ func (c *cover) reopen(chunk int) {
 			c.open[chunk].Add(slot)
 		}
 	}
+	c.rank(chunk)
 }
 
 // feasible tells whether every chunk can become ready when only the slots for
