@@ -15,7 +15,11 @@ type Conditions struct {
 	Sets       int  // sets that were tried
 	Exhaustive bool // they are all there are
 
-	Worst, Median float64 // condition number, see Weights; +Inf if a set does not decode
+	// Worst and Median are condition numbers, see Weights; +Inf of a set that does
+	// not decode. If sets are drawn, Worst and Amplification are also over the n
+	// sets whose missing tasks follow each other, round the circle: the worst ones
+	// of many codes.
+	Worst, Median float64
 	WorstSet      []int   // the first set that has Worst
 	Amplification float64 // the worst over the sets, see Weights.Amplification
 }
@@ -27,34 +31,25 @@ func (c *Code) Conditions(limit int, rng *rand.Rand) (Conditions, error) {
 	if k == 0 {
 		k = n
 	}
-	if limit < 1 {
-		return Conditions{}, fmt.Errorf("coded: %v: at most %d survivor sets, want at least 1", c, limit)
-	}
 	report := Conditions{Exhaustive: atMost(n, k, limit)}
 	var conds []float64
 	try := func(set []int) error {
-		w, err := c.solve(set)
-		if err != nil {
-			return err
-		}
-		cond := w.Cond
-		if len(w.undecoded()) > 0 {
-			cond = math.Inf(1)
-		}
-		if conds = append(conds, cond); cond > report.Worst {
-			report.Worst, report.WorstSet = cond, slices.Clone(set)
-		}
-		report.Amplification = max(report.Amplification, w.Amplification())
-		return nil
+		cond, err := report.add(c, set)
+		conds = append(conds, cond)
+		return err
 	}
 	var err error
 	switch {
+	case limit < 1:
+		err = fmt.Errorf("coded: %v: at most %d survivor sets, want at least 1", c, limit)
 	case report.Exhaustive:
 		err = eachSubset(n, k, try)
 	case rng == nil:
 		err = fmt.Errorf("coded: %v has more than %d survivor sets and there is no random source to draw them with", c, limit)
 	default:
-		err = drawSubsets(n, k, limit, rng, try)
+		if err = drawSubsets(n, k, limit, rng, try); err == nil {
+			err = report.addBursts(c, n, k)
+		}
 	}
 	if err != nil {
 		return Conditions{}, err
@@ -62,6 +57,38 @@ func (c *Code) Conditions(limit int, rng *rand.Rand) (Conditions, error) {
 	slices.Sort(conds)
 	report.Sets, report.Median = len(conds), (conds[(len(conds)-1)/2]+conds[len(conds)/2])/2
 	return report, nil
+}
+
+// add takes a set into account and returns its condition number.
+func (r *Conditions) add(c *Code, set []int) (float64, error) {
+	w, err := c.solve(set)
+	if err != nil {
+		return 0, err
+	}
+	cond := w.Cond
+	if !c.def.Approximate && len(w.undecoded()) > 0 {
+		cond = math.Inf(1)
+	}
+	if cond > r.Worst {
+		r.Worst, r.WorstSet = cond, slices.Clone(set)
+	}
+	r.Amplification = max(r.Amplification, w.Amplification())
+	return cond, nil
+}
+
+// addBursts takes the sets of k tasks into account that follow each other.
+func (r *Conditions) addBursts(c *Code, n, k int) error {
+	set := make([]int, k)
+	for from := range n {
+		for i := range set {
+			set[i] = (from + i) % n
+		}
+		sorted := slices.Sorted(slices.Values(set))
+		if _, err := r.add(c, sorted); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // atMost tells whether n things have at most limit subsets of k.

@@ -65,7 +65,7 @@ func (b *benchCmd) Run(ctx context.Context, t terminal) error {
 		b.Threads = runtime.GOMAXPROCS(0)
 	}
 	b.now = time.Now
-	out, closeOut, err := b.rows(t)
+	out, closeOut, err := openRows(b.JSON, (&benchTable{w: t.stdout}).add, t)
 	if err != nil {
 		return err
 	}
@@ -80,16 +80,16 @@ func (b *benchCmd) Run(ctx context.Context, t terminal) error {
 // rows takes one figure after another; each is a struct with JSON names.
 type rows func(row any) error
 
-// rows returns where the figures go and what to call at the end.
-func (b *benchCmd) rows(t terminal) (rows, func() error, error) {
-	switch b.JSON {
+// openRows returns where the figures go and what to call at the end: the table if
+// path is empty, standard output as JSON if it is "-", or else that file.
+func openRows(path string, table rows, t terminal) (rows, func() error, error) {
+	switch path {
 	case "":
-		table := &benchTable{w: t.stdout}
-		return table.add, func() error { return nil }, nil
+		return table, func() error { return nil }, nil
 	case "-":
 		return jsonSink{t.stdout}.emit, func() error { return nil }, nil
 	}
-	f, err := os.Create(b.JSON)
+	f, err := os.Create(path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--json: %w", err)
 	}

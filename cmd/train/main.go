@@ -12,7 +12,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/coda-ml/coda/coded"
 	"github.com/coda-ml/coda/datasets"
 	"github.com/coda-ml/coda/models"
 	"github.com/coda-ml/coda/optim"
@@ -31,6 +30,7 @@ type cli struct {
 	Run     runCmd     `cmd:"" help:"Train a model. With no arguments: the MNIST convnet, its large layers coded over 6 worker processes on this machine, any 4 enough."`
 	Worker  workerCmd  `cmd:"" help:"Serve a cluster until interrupted."`
 	Bench   benchCmd   `cmd:"" help:"Measure: gemm, convnet, layer."`
+	Codes   codesCmd   `cmd:"" help:"Show the codes: thresholds, loads, condition numbers; explain one by a drawing."`
 	Keygen  keygenCmd  `cmd:"" help:"Make a new cluster key."`
 	Version versionCmd `cmd:"" help:"Print version, commit and Go version."`
 }
@@ -89,7 +89,7 @@ func newParser(c *cli, t terminal, options ...kong.Option) (*kong.Kong, error) {
 		kong.Vars{
 			"models":     strings.Join(models.Names(), ", "),
 			"datasets":   strings.Join(datasets.Names(), ", "),
-			"codes":      strings.Join(coded.Names(), ", "),
+			"codes":      strings.Join(placementCodes(), ", "),
 			"optimizers": strings.Join(optim.Names(), ", "),
 			"schedules":  strings.Join(optim.ScheduleNames(), ", "),
 		})...)

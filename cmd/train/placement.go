@@ -89,6 +89,22 @@ func (r *run) applyRules(layers []plan.Layer, linear map[string]*nn.Linear) erro
 	return nil
 }
 
+// placementCodes lists the codes for the shards of a layer: one coded block a
+// slot, and no number but k to choose.
+func placementCodes() []string {
+	var names []string
+	for _, f := range coded.Families() {
+		code, err := coded.New(f.Examples[0])
+		if err != nil || f.Uses&^coded.UsesSeed != coded.UsesK || code.Threshold() == 0 {
+			continue
+		}
+		if _, err := code.Generator(); err == nil {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
 // chunksPerRound is the number of pieces into which every worker's product is
 // cut: enough that the finished work of a slow worker counts, few enough that
 // a piece is worth a message.
