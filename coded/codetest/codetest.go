@@ -68,16 +68,26 @@ func Test(t *testing.T, c *coded.Code, rng *rand.Rand) {
 	}
 }
 
-// Catalogue tests every family that is registered, with each of its examples.
-func Catalogue(t *testing.T) {
-	for _, f := range coded.Families() {
-		t.Run(f.Name, func(t *testing.T) { Family(t, f) })
+// Catalogue tests the families of these names, all that are registered if none is
+// given, with each of their examples.
+func Catalogue(t *testing.T, names ...string) {
+	t.Helper()
+	if len(names) == 0 {
+		names = coded.Names()
+	}
+	for _, name := range names {
+		i := slices.Index(coded.Names(), name)
+		if i < 0 {
+			t.Errorf("no code %q is registered", name)
+			continue
+		}
+		t.Run(name, func(t *testing.T) { family(t, coded.Families()[i]) })
 	}
 }
 
-// Family tests a family with each of its examples, one of which must be small
+// family tests a family with each of its examples, one of which must be small
 // enough for every set of its tasks to be tried.
-func Family(t *testing.T, f coded.Family) {
+func family(t *testing.T, f coded.Family) {
 	if !slices.ContainsFunc(f.Examples, func(s coded.Spec) bool { return s.N <= exhaustiveTasks }) {
 		t.Errorf("%s has no example of at most %d tasks", f.Name, exhaustiveTasks)
 	}
