@@ -107,11 +107,11 @@ func ConvForward(p *Pool, g Conv, x, w, bias, y []float32, relu bool, ws *Worksp
 	ws = ws.orNew()
 	x, w, y = atLeast("the input", x, g.InLen()), atLeast("the weights", w, g.WeightLen()), atLeast("the output", y, g.OutLen())
 	bias, floor := ws.epilogue(g.CO, bias, relu)
-	if g.depthwise() {
-		d := &ws.depthwise
-		d.start(ws, g, x, w, y)
-		d.bias, d.relu = bias, relu
-		d.forward(p, false)
+	if planarFits(g, false) {
+		c := &ws.planar
+		c.plan(ws, g, false)
+		c.src, c.weights, c.dst, c.bias, c.floor = x, w, y, bias, floor
+		c.run(p)
 		return
 	}
 	if winogradFits(g) {
@@ -131,8 +131,11 @@ func ConvForward(p *Pool, g Conv, x, w, bias, y []float32, relu bool, ws *Worksp
 func ConvBackwardInput(p *Pool, g Conv, dy, w, dx []float32, ws *Workspace) {
 	ws = ws.orNew()
 	dy, w, dx = atLeast("dy", dy, g.OutLen()), atLeast("the weights", w, g.WeightLen()), atLeast("dx", dx, g.InLen())
-	if g.depthwise() {
-		ws.depthwise.backwardInput(p, ws, g, dy, w, dx)
+	if planarFits(g, true) {
+		c := &ws.planar
+		c.plan(ws, g, true)
+		c.src, c.weights, c.dst, c.bias = dy, w, dx, nil
+		c.run(p)
 		return
 	}
 	if winogradFits(g) {
@@ -156,11 +159,10 @@ func ConvBackwardParams(p *Pool, g Conv, x, dy, dw, db []float32, ws *Workspace)
 		db = atLeast("db", db, g.CO)
 	}
 	if g.depthwise() {
-		d := &ws.depthwise
-		d.start(ws, g, x, nil, dy)
-		d.dw, d.db = dw, db
-		p.run(g.CI, (*depthwiseWeights)(d))
-		d.finish()
+		d := &ws.planarDW
+		d.plan(ws, g)
+		d.x, d.dy, d.dw, d.db = x, dy, dw, db
+		d.run(p)
 		return
 	}
 	if winogradFits(g) {

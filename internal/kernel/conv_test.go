@@ -85,11 +85,27 @@ func TestConvShapes(t *testing.T) {
 	})
 }
 
+// planarCosts makes convolutions be computed plane by plane always, or only if depthwise.
+var planarCosts = map[string]float64{"by planes": 0, "by channels": math.Inf(1)}
+
+// onEachPath runs a test with convolutions computed by planes and by channels.
+func onEachPath(t *testing.T, f func(t *testing.T)) {
+	cost := planarCost
+	defer func() { planarCost = cost }()
+	for name, c := range planarCosts {
+		planarCost = c
+		t.Run(name, f)
+	}
+}
+
 // Any geometry agrees exactly with the definition.
 func TestConvRandomGeometry(t *testing.T) {
+	cost := planarCost
+	defer func() { planarCost = cost }()
 	onEachISA(t, func(t *testing.T) {
 		var ws Workspace
 		rapid.Check(t, func(rt *rapid.T) {
+			planarCost = planarCosts[rapid.SampledFrom([]string{"by planes", "by channels"}).Draw(rt, "path")]
 			draw := func(name string, lo, hi int) int { return rapid.IntRange(lo, hi).Draw(rt, name) }
 			groups := draw("groups", 1, 2)
 			g := Conv{
@@ -263,19 +279,21 @@ func TestConvReLUAndNoBias(t *testing.T) {
 
 // A NaN reaches exactly the results that it is part of, through ReLU as well.
 func TestConvNaN(t *testing.T) {
-	onEachISA(t, func(t *testing.T) {
-		d := newConvData(square(3, 2, 6, 3, 3, 1, 1, 1, 1), 7)
-		hit := 2*d.H*d.W + 3*d.W + 2 // in image 1, channel 0
-		d.x[hit] = float32(math.NaN())
-		isNaN := make([]bool, len(d.gotY))
-		d.eachProduct(func(in, _, out int) { isNaN[out] = isNaN[out] || in == hit })
-		ConvForward(nil, d.Conv, d.x, d.w, d.bias, d.gotY, true, nil)
-		for i, v := range d.gotY {
-			if (v != v) != isNaN[i] {
-				t.Fatalf("output %d is %g, want NaN: %t", i, v, isNaN[i])
-			}
+	onEachISA(t, func(t *testing.T) { onEachPath(t, testConvNaN) })
+}
+
+func testConvNaN(t *testing.T) {
+	d := newConvData(square(3, 2, 6, 3, 3, 1, 1, 1, 1), 7)
+	hit := 2*d.H*d.W + 3*d.W + 2 // in image 1, channel 0
+	d.x[hit] = float32(math.NaN())
+	isNaN := make([]bool, len(d.gotY))
+	d.eachProduct(func(in, _, out int) { isNaN[out] = isNaN[out] || in == hit })
+	ConvForward(nil, d.Conv, d.x, d.w, d.bias, d.gotY, true, nil)
+	for i, v := range d.gotY {
+		if (v != v) != isNaN[i] {
+			t.Fatalf("output %d is %g, want NaN: %t", i, v, isNaN[i])
 		}
-	})
+	}
 }
 
 func TestConvSteadyStateAllocatesNothing(t *testing.T) {

@@ -11,7 +11,8 @@ type Workspace struct {
 	weights     weightGradient
 	winograd    winograd
 	gradient    winogradGradient
-	depthwise   depthwise
+	planar      planar
+	planarDW    planarGradient
 	zeros       []float32 // a bias for where there is none
 
 	mu   sync.Mutex
@@ -28,6 +29,7 @@ type convScratch struct {
 
 	v, m, band []float32 // transforms of entries and of results; lines of either
 	sums       []float64
+	moments    []moments
 }
 
 func (ws *Workspace) orNew() *Workspace {
@@ -59,20 +61,27 @@ func (ws *Workspace) give(s *convScratch) {
 type planes struct {
 	h, w      int
 	top, left int // padding before
-	ph, pw    int // of a padded plane
+	split     int // parts of a plane that its columns go to in turn; 0 counts as 1
+	ph, pw    int // of a padded plane, or of a part of it
 	slack     int // entries after the last plane that are read and not used
 	channels  int // taken of each image, in one piece
 	images    int // taken together
 }
 
-func (v planes) plane() int { return v.ph * v.pw }
+func (v planes) plane() int { return max(1, v.split) * v.ph * v.pw }
+
+// at returns where an entry of a padded plane is.
+func (v planes) at(row, col int) int {
+	split := max(1, v.split)
+	return (col%split*v.ph+row)*v.pw + col/split
+}
 
 // pitch returns the number of entries between images.
-func (v planes) pitch() int { return v.channels * v.ph * v.pw }
+func (v planes) pitch() int { return v.channels * v.plane() }
 
 // fits tells whether the padded planes are the planes themselves.
 func (v planes) fits() bool {
-	return v.top == 0 && v.left == 0 && v.ph == v.h && v.pw == v.w && v.slack == 0
+	return v.top == 0 && v.left == 0 && v.ph == v.h && v.pw == v.w && v.slack == 0 && v.split <= 1
 }
 
 // padded is a buffer of padded planes. The padding is cleared when the layout
@@ -92,8 +101,14 @@ func (p *padded) load(isa *convISA, v planes, from []float32, images, step int) 
 		clear(p.data)
 	}
 	for i := range images {
-		dst := p.data[i*v.pitch()+v.top*v.pw+v.left:]
-		isa.spread(dst, v.pw, v.plane(), from[i*step:], v.w, v.h, v.channels)
+		dst := p.data[i*v.pitch()+v.top*v.pw:]
+		if v.split <= 1 {
+			isa.spread(dst[v.left:], v.pw, v.plane(), from[i*step:], v.w, v.h, v.channels)
+			continue
+		}
+		for c := range v.channels {
+			splitColumns(dst[c*v.plane():], v.pw, v.ph*v.pw, v.split, v.left, from[i*step+c*v.h*v.w:], v.h, v.w)
+		}
 	}
 	return p.data
 }

@@ -32,7 +32,8 @@
 // parts of the batch that depend on the geometry alone.
 //
 // Kernels of 3 x 3 with stride 1 between many channels are computed by Winograd's
-// F(2x2, 3x3), with less than half of the products; depthwise ones plane by plane.
+// F(2x2, 3x3), with less than half of the products. Where a group has few result
+// channels, as in depthwise convolutions, they are computed plane by plane.
 //
 // # Layers
 //

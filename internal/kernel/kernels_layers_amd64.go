@@ -14,16 +14,6 @@ func sumPlanesAVX2(m *float32, x *float32, ld int, rows int, n int)
 //go:noescape
 func momentsAVX2(m *float32, x *float32, ld int, rows int, n int, near float32)
 
-// axpyPlanesAVX2 sets y = y + w*x, over at least one row of at least one element.
-//
-//go:noescape
-func axpyPlanesAVX2(y *float32, x *float32, ld int, rows int, n int, w float32)
-
-// dotPlanesAVX2 adds a*b, over at least one row of at least one element.
-//
-//go:noescape
-func dotPlanesAVX2(m *float32, a *float32, b *float32, ld int, rows int, n int)
-
 // normAVX2 sets y = (x-mean)*scale + beta, over at least one row of at least one element.
 //
 //go:noescape
@@ -74,10 +64,25 @@ func normBackReLUAVX2(dx *float32, dy *float32, x *float32, ld int, rows int, n 
 //go:noescape
 func layerNormGradAVX2(m *float32, dy *float32, x *float32, gamma *float32, ld int, rows int, n int, mean float32)
 
-// tapSumsAVX2 sets y = bias + the sum over k < taps of w[k] * x[off[k]:], over rows of n columns, a multiple of 16.
+// tapSumsAVX2 sets y = max(floor, bias + the sum over k < taps of w[k] * x[off[k]:]), over rows of n columns. It reads x in whole vectors.
 //
 //go:noescape
-func tapSumsAVX2(y *float32, ldy int, x *float32, ldx int, w *float32, off *int, taps int, rows int, n int, bias float32)
+func tapSumsAVX2(y *float32, ldy int, x *float32, ldx int, w *float32, off *int, taps int, rows int, n int, bias float32, floor float32)
+
+// tapDotsAVX2 adds the products of y and x[off[k]:] to the 16 lanes at m[k], k < 5, over rows of n columns: lane l takes the columns l, l+16, ... It reads x in whole vectors.
+//
+//go:noescape
+func tapDotsAVX2(m *float32, y *float32, ldy int, x *float32, ldx int, off *int, rows int, n int)
+
+// splitPairsAVX2 sets even[j] = x[2*j] and odd[j] = x[2*j+1], over rows of n entries of x.
+//
+//go:noescape
+func splitPairsAVX2(even *float32, odd *float32, ld int, x *float32, ldx int, rows int, n int)
+
+// joinPairsAVX2 sets x[2*j] = even[j] and x[2*j+1] = odd[j], over rows of n entries of x.
+//
+//go:noescape
+func joinPairsAVX2(x *float32, ldx int, even *float32, odd *float32, ld int, rows int, n int)
 
 // layerNormAVX2 sets y = (x-mean)*inv*gamma + beta.
 //
@@ -204,16 +209,6 @@ func sumPlanesAVX512(m *float32, x *float32, ld int, rows int, n int)
 //go:noescape
 func momentsAVX512(m *float32, x *float32, ld int, rows int, n int, near float32)
 
-// axpyPlanesAVX512 sets y = y + w*x, over at least one row of at least one element.
-//
-//go:noescape
-func axpyPlanesAVX512(y *float32, x *float32, ld int, rows int, n int, w float32)
-
-// dotPlanesAVX512 adds a*b, over at least one row of at least one element.
-//
-//go:noescape
-func dotPlanesAVX512(m *float32, a *float32, b *float32, ld int, rows int, n int)
-
 // normAVX512 sets y = (x-mean)*scale + beta, over at least one row of at least one element.
 //
 //go:noescape
@@ -264,10 +259,25 @@ func normBackReLUAVX512(dx *float32, dy *float32, x *float32, ld int, rows int, 
 //go:noescape
 func layerNormGradAVX512(m *float32, dy *float32, x *float32, gamma *float32, ld int, rows int, n int, mean float32)
 
-// tapSumsAVX512 sets y = bias + the sum over k < taps of w[k] * x[off[k]:], over rows of n columns, a multiple of 16.
+// tapSumsAVX512 sets y = max(floor, bias + the sum over k < taps of w[k] * x[off[k]:]), over rows of n columns. It reads x in whole vectors.
 //
 //go:noescape
-func tapSumsAVX512(y *float32, ldy int, x *float32, ldx int, w *float32, off *int, taps int, rows int, n int, bias float32)
+func tapSumsAVX512(y *float32, ldy int, x *float32, ldx int, w *float32, off *int, taps int, rows int, n int, bias float32, floor float32)
+
+// tapDotsAVX512 adds the products of y and x[off[k]:] to the 16 lanes at m[k], k < 5, over rows of n columns: lane l takes the columns l, l+16, ... It reads x in whole vectors.
+//
+//go:noescape
+func tapDotsAVX512(m *float32, y *float32, ldy int, x *float32, ldx int, off *int, rows int, n int)
+
+// splitPairsAVX512 sets even[j] = x[2*j] and odd[j] = x[2*j+1], over rows of n entries of x.
+//
+//go:noescape
+func splitPairsAVX512(even *float32, odd *float32, ld int, x *float32, ldx int, rows int, n int)
+
+// joinPairsAVX512 sets x[2*j] = even[j] and x[2*j+1] = odd[j], over rows of n entries of x.
+//
+//go:noescape
+func joinPairsAVX512(x *float32, ldx int, even *float32, odd *float32, ld int, rows int, n int)
 
 // layerNormAVX512 sets y = (x-mean)*inv*gamma + beta.
 //

@@ -278,262 +278,6 @@ next:
 	VZEROUPPER
 	RET
 
-// func axpyPlanesAVX2(y *float32, x *float32, ld int, rows int, n int, w float32)
-// Requires: AVX
-TEXT ·axpyPlanesAVX2(SB), NOSPLIT, $0-44
-	MOVQ         y+0(FP), AX
-	MOVQ         x+8(FP), CX
-	VBROADCASTSS w+40(FP), Y0
-	MOVQ         ld+16(FP), DX
-	SHLQ         $0x02, DX
-	MOVQ         rows+24(FP), BX
-	MOVQ         n+32(FP), SI
-	MOVQ         SI, DI
-	ANDQ         $0x07, DI
-	LEAQ         laneMasks<>+0(SB), R8
-	NEGQ         DI
-	VMOVUPS      32(R8)(DI*4), Y1
-	NEGQ         DI
-
-row:
-	XORQ DI, DI
-	MOVQ SI, R8
-	SUBQ $0x20, R8
-	JL   few
-
-wide:
-	VMOVUPS (AX)(DI*4), Y2
-	VMOVUPS (CX)(DI*4), Y3
-	VMULPS  Y3, Y0, Y3
-	VADDPS  Y3, Y2, Y2
-	VMOVUPS Y2, (AX)(DI*4)
-	VMOVUPS 32(AX)(DI*4), Y2
-	VMOVUPS 32(CX)(DI*4), Y3
-	VMULPS  Y3, Y0, Y3
-	VADDPS  Y3, Y2, Y2
-	VMOVUPS Y2, 32(AX)(DI*4)
-	VMOVUPS 64(AX)(DI*4), Y2
-	VMOVUPS 64(CX)(DI*4), Y3
-	VMULPS  Y3, Y0, Y3
-	VADDPS  Y3, Y2, Y2
-	VMOVUPS Y2, 64(AX)(DI*4)
-	VMOVUPS 96(AX)(DI*4), Y2
-	VMOVUPS 96(CX)(DI*4), Y3
-	VMULPS  Y3, Y0, Y3
-	VADDPS  Y3, Y2, Y2
-	VMOVUPS Y2, 96(AX)(DI*4)
-	ADDQ    $0x20, DI
-	SUBQ    $0x20, R8
-	JGE     wide
-
-few:
-	ADDQ       $0x20, R8
-	CMPQ       R8, $0x08
-	JGE        whole0
-	TESTQ      R8, R8
-	JZ         next
-	VMASKMOVPS (AX)(DI*4), Y1, Y2
-	VMASKMOVPS (CX)(DI*4), Y1, Y3
-	VMULPS     Y3, Y0, Y3
-	VADDPS     Y3, Y2, Y2
-	VMASKMOVPS Y2, Y1, (AX)(DI*4)
-	JMP        next
-
-whole0:
-	VMOVUPS    (AX)(DI*4), Y2
-	VMOVUPS    (CX)(DI*4), Y3
-	VMULPS     Y3, Y0, Y3
-	VADDPS     Y3, Y2, Y2
-	VMOVUPS    Y2, (AX)(DI*4)
-	ADDQ       $0x08, DI
-	SUBQ       $0x08, R8
-	CMPQ       R8, $0x08
-	JGE        whole1
-	TESTQ      R8, R8
-	JZ         next
-	VMASKMOVPS (AX)(DI*4), Y1, Y2
-	VMASKMOVPS (CX)(DI*4), Y1, Y3
-	VMULPS     Y3, Y0, Y3
-	VADDPS     Y3, Y2, Y2
-	VMASKMOVPS Y2, Y1, (AX)(DI*4)
-	JMP        next
-
-whole1:
-	VMOVUPS    (AX)(DI*4), Y2
-	VMOVUPS    (CX)(DI*4), Y3
-	VMULPS     Y3, Y0, Y3
-	VADDPS     Y3, Y2, Y2
-	VMOVUPS    Y2, (AX)(DI*4)
-	ADDQ       $0x08, DI
-	SUBQ       $0x08, R8
-	CMPQ       R8, $0x08
-	JGE        whole2
-	TESTQ      R8, R8
-	JZ         next
-	VMASKMOVPS (AX)(DI*4), Y1, Y2
-	VMASKMOVPS (CX)(DI*4), Y1, Y3
-	VMULPS     Y3, Y0, Y3
-	VADDPS     Y3, Y2, Y2
-	VMASKMOVPS Y2, Y1, (AX)(DI*4)
-	JMP        next
-
-whole2:
-	VMOVUPS    (AX)(DI*4), Y2
-	VMOVUPS    (CX)(DI*4), Y3
-	VMULPS     Y3, Y0, Y3
-	VADDPS     Y3, Y2, Y2
-	VMOVUPS    Y2, (AX)(DI*4)
-	ADDQ       $0x08, DI
-	SUBQ       $0x08, R8
-	CMPQ       R8, $0x08
-	JGE        whole3
-	TESTQ      R8, R8
-	JZ         next
-	VMASKMOVPS (AX)(DI*4), Y1, Y2
-	VMASKMOVPS (CX)(DI*4), Y1, Y3
-	VMULPS     Y3, Y0, Y3
-	VADDPS     Y3, Y2, Y2
-	VMASKMOVPS Y2, Y1, (AX)(DI*4)
-	JMP        next
-
-whole3:
-next:
-	ADDQ DX, AX
-	ADDQ DX, CX
-	DECQ BX
-	JNZ  row
-	VZEROUPPER
-	RET
-
-// func dotPlanesAVX2(m *float32, a *float32, b *float32, ld int, rows int, n int)
-// Requires: AVX
-TEXT ·dotPlanesAVX2(SB), NOSPLIT, $0-48
-	MOVQ    a+8(FP), AX
-	MOVQ    b+16(FP), CX
-	MOVQ    ld+24(FP), DX
-	SHLQ    $0x02, DX
-	MOVQ    rows+32(FP), BX
-	MOVQ    n+40(FP), SI
-	MOVQ    m+0(FP), DI
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	MOVQ    SI, DI
-	ANDQ    $0x07, DI
-	LEAQ    laneMasks<>+0(SB), R8
-	NEGQ    DI
-	VMOVUPS 32(R8)(DI*4), Y4
-	NEGQ    DI
-
-row:
-	XORQ DI, DI
-	MOVQ SI, R8
-	SUBQ $0x20, R8
-	JL   few
-
-wide:
-	VMOVUPS (AX)(DI*4), Y5
-	VMOVUPS (CX)(DI*4), Y6
-	VMULPS  Y6, Y5, Y5
-	VADDPS  Y5, Y0, Y0
-	VMOVUPS 32(AX)(DI*4), Y5
-	VMOVUPS 32(CX)(DI*4), Y6
-	VMULPS  Y6, Y5, Y5
-	VADDPS  Y5, Y1, Y1
-	VMOVUPS 64(AX)(DI*4), Y5
-	VMOVUPS 64(CX)(DI*4), Y6
-	VMULPS  Y6, Y5, Y5
-	VADDPS  Y5, Y2, Y2
-	VMOVUPS 96(AX)(DI*4), Y5
-	VMOVUPS 96(CX)(DI*4), Y6
-	VMULPS  Y6, Y5, Y5
-	VADDPS  Y5, Y3, Y3
-	ADDQ    $0x20, DI
-	SUBQ    $0x20, R8
-	JGE     wide
-
-few:
-	ADDQ       $0x20, R8
-	CMPQ       R8, $0x08
-	JGE        whole0
-	TESTQ      R8, R8
-	JZ         next
-	VMASKMOVPS (AX)(DI*4), Y4, Y5
-	VMASKMOVPS (CX)(DI*4), Y4, Y6
-	VMULPS     Y6, Y5, Y5
-	VANDPS     Y4, Y5, Y5
-	VADDPS     Y5, Y0, Y0
-	JMP        next
-
-whole0:
-	VMOVUPS    (AX)(DI*4), Y5
-	VMOVUPS    (CX)(DI*4), Y6
-	VMULPS     Y6, Y5, Y5
-	VADDPS     Y5, Y0, Y0
-	ADDQ       $0x08, DI
-	SUBQ       $0x08, R8
-	CMPQ       R8, $0x08
-	JGE        whole1
-	TESTQ      R8, R8
-	JZ         next
-	VMASKMOVPS (AX)(DI*4), Y4, Y5
-	VMASKMOVPS (CX)(DI*4), Y4, Y6
-	VMULPS     Y6, Y5, Y5
-	VANDPS     Y4, Y5, Y5
-	VADDPS     Y5, Y1, Y1
-	JMP        next
-
-whole1:
-	VMOVUPS    (AX)(DI*4), Y5
-	VMOVUPS    (CX)(DI*4), Y6
-	VMULPS     Y6, Y5, Y5
-	VADDPS     Y5, Y1, Y1
-	ADDQ       $0x08, DI
-	SUBQ       $0x08, R8
-	CMPQ       R8, $0x08
-	JGE        whole2
-	TESTQ      R8, R8
-	JZ         next
-	VMASKMOVPS (AX)(DI*4), Y4, Y5
-	VMASKMOVPS (CX)(DI*4), Y4, Y6
-	VMULPS     Y6, Y5, Y5
-	VANDPS     Y4, Y5, Y5
-	VADDPS     Y5, Y2, Y2
-	JMP        next
-
-whole2:
-	VMOVUPS    (AX)(DI*4), Y5
-	VMOVUPS    (CX)(DI*4), Y6
-	VMULPS     Y6, Y5, Y5
-	VADDPS     Y5, Y2, Y2
-	ADDQ       $0x08, DI
-	SUBQ       $0x08, R8
-	CMPQ       R8, $0x08
-	JGE        whole3
-	TESTQ      R8, R8
-	JZ         next
-	VMASKMOVPS (AX)(DI*4), Y4, Y5
-	VMASKMOVPS (CX)(DI*4), Y4, Y6
-	VMULPS     Y6, Y5, Y5
-	VANDPS     Y4, Y5, Y5
-	VADDPS     Y5, Y3, Y3
-	JMP        next
-
-whole3:
-next:
-	ADDQ    DX, AX
-	ADDQ    DX, CX
-	DECQ    BX
-	JNZ     row
-	MOVQ    m+0(FP), AX
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	VMOVUPS Y2, 64(AX)
-	VMOVUPS Y3, 96(AX)
-	VZEROUPPER
-	RET
-
 // func normAVX2(y *float32, x *float32, ld int, rows int, n int, mean float32, scale float32, beta float32)
 // Requires: AVX
 TEXT ·normAVX2(SB), NOSPLIT, $0-52
@@ -2351,9 +2095,9 @@ next:
 	VZEROUPPER
 	RET
 
-// func tapSumsAVX2(y *float32, ldy int, x *float32, ldx int, w *float32, off *int, taps int, rows int, n int, bias float32)
+// func tapSumsAVX2(y *float32, ldy int, x *float32, ldx int, w *float32, off *int, taps int, rows int, n int, bias float32, floor float32)
 // Requires: AVX
-TEXT ·tapSumsAVX2(SB), NOSPLIT, $0-76
+TEXT ·tapSumsAVX2(SB), NOSPLIT, $0-80
 	MOVQ         y+0(FP), AX
 	MOVQ         ldy+8(FP), CX
 	SHLQ         $0x02, CX
@@ -2364,37 +2108,431 @@ TEXT ·tapSumsAVX2(SB), NOSPLIT, $0-76
 	MOVQ         off+40(FP), DI
 	MOVQ         taps+48(FP), R8
 	MOVQ         rows+56(FP), R9
-	MOVQ         n+64(FP), R10
 	VBROADCASTSS bias+72(FP), Y0
+	VBROADCASTSS floor+76(FP), Y1
+	MOVQ         n+64(FP), R11
+	LEAQ         (BX)(BX*2), R10
+	ANDQ         $0x07, R11
+	LEAQ         laneMasks<>+0(SB), R12
+	NEGQ         R11
+	VMOVUPS      32(R12)(R11*4), Y2
+	NEGQ         R11
+	SUBQ         $0x04, R9
+	JL           few
 
-row:
-	XORQ R11, R11
+four:
+	MOVQ n+64(FP), R13
+	MOVQ DX, R11
+	MOVQ AX, R12
 
-columns:
-	VMOVAPS Y0, Y1
-	VMOVAPS Y0, Y2
-	LEAQ    (DX)(R11*4), R12
+columns4:
+	VMOVAPS Y0, Y3
+	VMOVAPS Y0, Y4
+	VMOVAPS Y0, Y5
+	VMOVAPS Y0, Y6
+	XORQ    R14, R14
+
+tap4:
+	MOVQ         (DI)(R14*8), R15
+	LEAQ         (R11)(R15*4), R15
+	VBROADCASTSS (SI)(R14*4), Y7
+	VMULPS       (R15), Y7, Y8
+	VADDPS       Y8, Y3, Y3
+	VMULPS       (R15)(BX*1), Y7, Y8
+	VADDPS       Y8, Y4, Y4
+	VMULPS       (R15)(BX*2), Y7, Y8
+	VADDPS       Y8, Y5, Y5
+	VMULPS       (R15)(R10*1), Y7, Y7
+	VADDPS       Y7, Y6, Y6
+	INCQ         R14
+	CMPQ         R14, R8
+	JL           tap4
+	CMPQ         R13, $0x08
+	JL           partial4
+	MOVQ         R12, R14
+	VMAXPS       Y3, Y1, Y3
+	VMOVUPS      Y3, (R14)
+	ADDQ         CX, R14
+	VMAXPS       Y4, Y1, Y4
+	VMOVUPS      Y4, (R14)
+	ADDQ         CX, R14
+	VMAXPS       Y5, Y1, Y5
+	VMOVUPS      Y5, (R14)
+	ADDQ         CX, R14
+	VMAXPS       Y6, Y1, Y6
+	VMOVUPS      Y6, (R14)
+	ADDQ         $0x20, R11
+	ADDQ         $0x20, R12
+	SUBQ         $0x08, R13
+	JNZ          columns4
+	JMP          done4
+
+partial4:
+	MOVQ       R12, R11
+	VMAXPS     Y3, Y1, Y3
+	VMASKMOVPS Y3, Y2, (R11)
+	ADDQ       CX, R11
+	VMAXPS     Y4, Y1, Y4
+	VMASKMOVPS Y4, Y2, (R11)
+	ADDQ       CX, R11
+	VMAXPS     Y5, Y1, Y5
+	VMASKMOVPS Y5, Y2, (R11)
+	ADDQ       CX, R11
+	VMAXPS     Y6, Y1, Y6
+	VMASKMOVPS Y6, Y2, (R11)
+
+done4:
+	LEAQ (DX)(BX*4), DX
+	LEAQ (AX)(CX*4), AX
+	SUBQ $0x04, R9
+	JGE  four
+
+few:
+	ADDQ $0x04, R9
+	JZ   end
+
+one:
+	MOVQ n+64(FP), R12
+	MOVQ DX, R10
+	MOVQ AX, R11
+
+columns1:
+	VMOVAPS Y0, Y3
 	XORQ    R13, R13
 
-tap:
+tap1:
 	MOVQ         (DI)(R13*8), R14
-	VBROADCASTSS (SI)(R13*4), Y3
-	VMULPS       (R12)(R14*4), Y3, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       32(R12)(R14*4), Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	LEAQ         (R10)(R14*4), R14
+	VBROADCASTSS (SI)(R13*4), Y4
+	VMULPS       (R14), Y4, Y4
+	VADDPS       Y4, Y3, Y3
 	INCQ         R13
 	CMPQ         R13, R8
-	JL           tap
-	VMOVUPS      Y1, (AX)(R11*4)
-	VMOVUPS      Y2, 32(AX)(R11*4)
-	ADDQ         $0x10, R11
-	CMPQ         R11, R10
-	JL           columns
-	ADDQ         CX, AX
-	ADDQ         BX, DX
-	DECQ         R9
-	JNZ          row
+	JL           tap1
+	CMPQ         R12, $0x08
+	JL           partial1
+	MOVQ         R11, R13
+	VMAXPS       Y3, Y1, Y3
+	VMOVUPS      Y3, (R13)
+	ADDQ         $0x20, R10
+	ADDQ         $0x20, R11
+	SUBQ         $0x08, R12
+	JNZ          columns1
+	JMP          done1
+
+partial1:
+	MOVQ       R11, R10
+	VMAXPS     Y3, Y1, Y3
+	VMASKMOVPS Y3, Y2, (R10)
+
+done1:
+	ADDQ BX, DX
+	ADDQ CX, AX
+	DECQ R9
+	JNZ  one
+
+end:
+	VZEROUPPER
+	RET
+
+// func tapDotsAVX2(m *float32, y *float32, ldy int, x *float32, ldx int, off *int, rows int, n int)
+// Requires: AVX
+TEXT ·tapDotsAVX2(SB), NOSPLIT, $0-64
+	MOVQ    y+8(FP), AX
+	MOVQ    ldy+16(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    x+24(FP), DX
+	MOVQ    ldx+32(FP), BX
+	SHLQ    $0x02, BX
+	MOVQ    off+40(FP), SI
+	MOVQ    rows+48(FP), DI
+	MOVQ    (SI), R8
+	MOVQ    8(SI), R9
+	MOVQ    16(SI), R10
+	MOVQ    24(SI), R11
+	MOVQ    32(SI), SI
+	MOVQ    m+0(FP), R12
+	VMOVUPS (R12), Y0
+	VMOVUPS 32(R12), Y1
+	VMOVUPS 64(R12), Y2
+	VMOVUPS 96(R12), Y3
+	VMOVUPS 128(R12), Y4
+	VMOVUPS 160(R12), Y5
+	VMOVUPS 192(R12), Y6
+	VMOVUPS 224(R12), Y7
+	VMOVUPS 256(R12), Y8
+	VMOVUPS 288(R12), Y9
+	MOVQ    n+56(FP), R12
+	ANDQ    $0x07, R12
+	LEAQ    laneMasks<>+0(SB), R13
+	NEGQ    R12
+	VMOVUPS 32(R13)(R12*4), Y10
+	NEGQ    R12
+
+row:
+	XORQ R12, R12
+	MOVQ n+56(FP), R14
+
+columns:
+	CMPQ    R14, $0x08
+	JL      partial0
+	VMOVUPS (AX)(R12*4), Y11
+	LEAQ    (DX)(R12*4), R13
+	VMULPS  (R13)(R8*4), Y11, Y12
+	VADDPS  Y12, Y0, Y0
+	VMULPS  (R13)(R9*4), Y11, Y12
+	VADDPS  Y12, Y2, Y2
+	VMULPS  (R13)(R10*4), Y11, Y12
+	VADDPS  Y12, Y4, Y4
+	VMULPS  (R13)(R11*4), Y11, Y12
+	VADDPS  Y12, Y6, Y6
+	VMULPS  (R13)(SI*4), Y11, Y11
+	VADDPS  Y11, Y8, Y8
+	ADDQ    $0x08, R12
+	SUBQ    $0x08, R14
+	JZ      next
+	CMPQ    R14, $0x08
+	JL      partial1
+	VMOVUPS (AX)(R12*4), Y11
+	LEAQ    (DX)(R12*4), R13
+	VMULPS  (R13)(R8*4), Y11, Y12
+	VADDPS  Y12, Y1, Y1
+	VMULPS  (R13)(R9*4), Y11, Y12
+	VADDPS  Y12, Y3, Y3
+	VMULPS  (R13)(R10*4), Y11, Y12
+	VADDPS  Y12, Y5, Y5
+	VMULPS  (R13)(R11*4), Y11, Y12
+	VADDPS  Y12, Y7, Y7
+	VMULPS  (R13)(SI*4), Y11, Y11
+	VADDPS  Y11, Y9, Y9
+	ADDQ    $0x08, R12
+	SUBQ    $0x08, R14
+	JZ      next
+	JMP     columns
+
+partial0:
+	VMASKMOVPS (AX)(R12*4), Y10, Y11
+	LEAQ       (DX)(R12*4), R13
+	VMULPS     (R13)(R8*4), Y11, Y12
+	VANDPS     Y10, Y12, Y12
+	VADDPS     Y12, Y0, Y0
+	VMULPS     (R13)(R9*4), Y11, Y12
+	VANDPS     Y10, Y12, Y12
+	VADDPS     Y12, Y2, Y2
+	VMULPS     (R13)(R10*4), Y11, Y12
+	VANDPS     Y10, Y12, Y12
+	VADDPS     Y12, Y4, Y4
+	VMULPS     (R13)(R11*4), Y11, Y12
+	VANDPS     Y10, Y12, Y12
+	VADDPS     Y12, Y6, Y6
+	VMULPS     (R13)(SI*4), Y11, Y11
+	VANDPS     Y10, Y11, Y11
+	VADDPS     Y11, Y8, Y8
+	JMP        next
+
+partial1:
+	VMASKMOVPS (AX)(R12*4), Y10, Y11
+	LEAQ       (DX)(R12*4), R13
+	VMULPS     (R13)(R8*4), Y11, Y12
+	VANDPS     Y10, Y12, Y12
+	VADDPS     Y12, Y1, Y1
+	VMULPS     (R13)(R9*4), Y11, Y12
+	VANDPS     Y10, Y12, Y12
+	VADDPS     Y12, Y3, Y3
+	VMULPS     (R13)(R10*4), Y11, Y12
+	VANDPS     Y10, Y12, Y12
+	VADDPS     Y12, Y5, Y5
+	VMULPS     (R13)(R11*4), Y11, Y12
+	VANDPS     Y10, Y12, Y12
+	VADDPS     Y12, Y7, Y7
+	VMULPS     (R13)(SI*4), Y11, Y11
+	VANDPS     Y10, Y11, Y11
+	VADDPS     Y11, Y9, Y9
+
+next:
+	ADDQ    CX, AX
+	ADDQ    BX, DX
+	DECQ    DI
+	JNZ     row
+	MOVQ    m+0(FP), AX
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 64(AX)
+	VMOVUPS Y3, 96(AX)
+	VMOVUPS Y4, 128(AX)
+	VMOVUPS Y5, 160(AX)
+	VMOVUPS Y6, 192(AX)
+	VMOVUPS Y7, 224(AX)
+	VMOVUPS Y8, 256(AX)
+	VMOVUPS Y9, 288(AX)
+	VZEROUPPER
+	RET
+
+// func splitPairsAVX2(even *float32, odd *float32, ld int, x *float32, ldx int, rows int, n int)
+// Requires: AVX, AVX2
+TEXT ·splitPairsAVX2(SB), NOSPLIT, $0-56
+	MOVQ x+24(FP), AX
+	MOVQ ldx+32(FP), CX
+	SHLQ $0x02, CX
+	MOVQ even+0(FP), DX
+	MOVQ odd+8(FP), BX
+	MOVQ ld+16(FP), SI
+	SHLQ $0x02, SI
+	MOVQ n+48(FP), DI
+	ANDQ $0x0f, DI
+	MOVQ DI, R8
+	CMPQ R8, $0x08
+	JLE  onevector
+	MOVQ $0x00000008, R8
+
+onevector:
+	LEAQ    laneMasks<>+0(SB), R9
+	NEGQ    R8
+	VMOVUPS 32(R9)(R8*4), Y0
+	NEGQ    R8
+	NEGQ    R8
+	ADDQ    DI, R8
+	LEAQ    laneMasks<>+0(SB), R9
+	NEGQ    R8
+	VMOVUPS 32(R9)(R8*4), Y1
+	NEGQ    R8
+	MOVQ    DI, R8
+	INCQ    R8
+	SHRQ    $0x01, R8
+	LEAQ    laneMasks<>+0(SB), R9
+	NEGQ    R8
+	VMOVUPS 32(R9)(R8*4), Y2
+	NEGQ    R8
+	MOVQ    DI, R8
+	SHRQ    $0x01, R8
+	LEAQ    laneMasks<>+0(SB), R9
+	NEGQ    R8
+	VMOVUPS 32(R9)(R8*4), Y3
+	NEGQ    R8
+
+row:
+	XORQ R9, R9
+	MOVQ AX, R10
+	MOVQ n+48(FP), R8
+	SUBQ $0x10, R8
+	JL   few
+
+whole:
+	VMOVUPS (R10), Y4
+	VMOVUPS 32(R10), Y5
+	VSHUFPS $0x88, Y5, Y4, Y6
+	VSHUFPS $0xdd, Y5, Y4, Y4
+	VPERMPD $0xd8, Y6, Y6
+	VPERMPD $0xd8, Y4, Y4
+	VMOVUPS Y6, (DX)(R9*4)
+	VMOVUPS Y4, (BX)(R9*4)
+	ADDQ    $0x40, R10
+	ADDQ    $0x08, R9
+	SUBQ    $0x10, R8
+	JGE     whole
+
+few:
+	TESTQ      DI, DI
+	JZ         next
+	VMASKMOVPS (R10), Y0, Y4
+	VMASKMOVPS 32(R10), Y1, Y5
+	VSHUFPS    $0x88, Y5, Y4, Y6
+	VSHUFPS    $0xdd, Y5, Y4, Y4
+	VPERMPD    $0xd8, Y6, Y6
+	VPERMPD    $0xd8, Y4, Y4
+	VMASKMOVPS Y6, Y2, (DX)(R9*4)
+	VMASKMOVPS Y4, Y3, (BX)(R9*4)
+
+next:
+	ADDQ CX, AX
+	ADDQ SI, DX
+	ADDQ SI, BX
+	DECQ rows+40(FP)
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func joinPairsAVX2(x *float32, ldx int, even *float32, odd *float32, ld int, rows int, n int)
+// Requires: AVX
+TEXT ·joinPairsAVX2(SB), NOSPLIT, $0-56
+	MOVQ x+0(FP), AX
+	MOVQ ldx+8(FP), CX
+	SHLQ $0x02, CX
+	MOVQ even+16(FP), DX
+	MOVQ odd+24(FP), BX
+	MOVQ ld+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ n+48(FP), DI
+	ANDQ $0x0f, DI
+	MOVQ DI, R8
+	CMPQ R8, $0x08
+	JLE  onevector
+	MOVQ $0x00000008, R8
+
+onevector:
+	LEAQ    laneMasks<>+0(SB), R9
+	NEGQ    R8
+	VMOVUPS 32(R9)(R8*4), Y0
+	NEGQ    R8
+	NEGQ    R8
+	ADDQ    DI, R8
+	LEAQ    laneMasks<>+0(SB), R9
+	NEGQ    R8
+	VMOVUPS 32(R9)(R8*4), Y1
+	NEGQ    R8
+	MOVQ    DI, R8
+	INCQ    R8
+	SHRQ    $0x01, R8
+	LEAQ    laneMasks<>+0(SB), R9
+	NEGQ    R8
+	VMOVUPS 32(R9)(R8*4), Y2
+	NEGQ    R8
+	MOVQ    DI, R8
+	SHRQ    $0x01, R8
+	LEAQ    laneMasks<>+0(SB), R9
+	NEGQ    R8
+	VMOVUPS 32(R9)(R8*4), Y3
+	NEGQ    R8
+
+row:
+	XORQ R9, R9
+	MOVQ AX, R10
+	MOVQ n+48(FP), R8
+	SUBQ $0x10, R8
+	JL   few
+
+whole:
+	VMOVUPS    (DX)(R9*4), Y4
+	VMOVUPS    (BX)(R9*4), Y5
+	VUNPCKLPS  Y5, Y4, Y6
+	VUNPCKHPS  Y5, Y4, Y4
+	VPERM2F128 $0x31, Y4, Y6, Y5
+	VPERM2F128 $0x20, Y4, Y6, Y4
+	VMOVUPS    Y4, (R10)
+	VMOVUPS    Y5, 32(R10)
+	ADDQ       $0x40, R10
+	ADDQ       $0x08, R9
+	SUBQ       $0x10, R8
+	JGE        whole
+
+few:
+	TESTQ      DI, DI
+	JZ         next
+	VMASKMOVPS (DX)(R9*4), Y2, Y4
+	VMASKMOVPS (BX)(R9*4), Y3, Y5
+	VUNPCKLPS  Y5, Y4, Y6
+	VUNPCKHPS  Y5, Y4, Y4
+	VPERM2F128 $0x31, Y4, Y6, Y5
+	VPERM2F128 $0x20, Y4, Y6, Y4
+	VMASKMOVPS Y4, Y0, (R10)
+	VMASKMOVPS Y5, Y1, 32(R10)
+
+next:
+	ADDQ CX, AX
+	ADDQ SI, DX
+	ADDQ SI, BX
+	DECQ rows+40(FP)
+	JNZ  row
 	VZEROUPPER
 	RET
 
@@ -5156,162 +5294,6 @@ next:
 	VZEROUPPER
 	RET
 
-// func axpyPlanesAVX512(y *float32, x *float32, ld int, rows int, n int, w float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·axpyPlanesAVX512(SB), NOSPLIT, $0-44
-	MOVQ         y+0(FP), AX
-	MOVQ         x+8(FP), CX
-	VBROADCASTSS w+40(FP), Z0
-	MOVQ         ld+16(FP), DX
-	SHLQ         $0x02, DX
-	MOVQ         rows+24(FP), BX
-	MOVQ         n+32(FP), SI
-	MOVQ         SI, DI
-	ANDQ         $0x0f, DI
-	MOVL         $-1, R8
-	BZHIL        DI, R8, R8
-	KMOVW        R8, K1
-
-row:
-	XORQ DI, DI
-	MOVQ SI, R8
-	SUBQ $0x20, R8
-	JL   few
-
-wide:
-	VMOVUPS (AX)(DI*4), Z1
-	VMOVUPS (CX)(DI*4), Z2
-	VMULPS  Z2, Z0, Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS Z1, (AX)(DI*4)
-	VMOVUPS 64(AX)(DI*4), Z1
-	VMOVUPS 64(CX)(DI*4), Z2
-	VMULPS  Z2, Z0, Z2
-	VADDPS  Z2, Z1, Z1
-	VMOVUPS Z1, 64(AX)(DI*4)
-	ADDQ    $0x20, DI
-	SUBQ    $0x20, R8
-	JGE     wide
-
-few:
-	ADDQ      $0x20, R8
-	CMPQ      R8, $0x10
-	JGE       whole0
-	TESTQ     R8, R8
-	JZ        next
-	VMOVUPS.Z (AX)(DI*4), K1, Z1
-	VMOVUPS.Z (CX)(DI*4), K1, Z2
-	VMULPS    Z2, Z0, Z2
-	VADDPS    Z2, Z1, Z1
-	VMOVUPS   Z1, K1, (AX)(DI*4)
-	JMP       next
-
-whole0:
-	VMOVUPS   (AX)(DI*4), Z1
-	VMOVUPS   (CX)(DI*4), Z2
-	VMULPS    Z2, Z0, Z2
-	VADDPS    Z2, Z1, Z1
-	VMOVUPS   Z1, (AX)(DI*4)
-	ADDQ      $0x10, DI
-	SUBQ      $0x10, R8
-	CMPQ      R8, $0x10
-	JGE       whole1
-	TESTQ     R8, R8
-	JZ        next
-	VMOVUPS.Z (AX)(DI*4), K1, Z1
-	VMOVUPS.Z (CX)(DI*4), K1, Z2
-	VMULPS    Z2, Z0, Z2
-	VADDPS    Z2, Z1, Z1
-	VMOVUPS   Z1, K1, (AX)(DI*4)
-	JMP       next
-
-whole1:
-next:
-	ADDQ DX, AX
-	ADDQ DX, CX
-	DECQ BX
-	JNZ  row
-	VZEROUPPER
-	RET
-
-// func dotPlanesAVX512(m *float32, a *float32, b *float32, ld int, rows int, n int)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·dotPlanesAVX512(SB), NOSPLIT, $0-48
-	MOVQ    a+8(FP), AX
-	MOVQ    b+16(FP), CX
-	MOVQ    ld+24(FP), DX
-	SHLQ    $0x02, DX
-	MOVQ    rows+32(FP), BX
-	MOVQ    n+40(FP), SI
-	MOVQ    m+0(FP), DI
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	MOVQ    SI, DI
-	ANDQ    $0x0f, DI
-	MOVL    $-1, R8
-	BZHIL   DI, R8, R8
-	KMOVW   R8, K1
-
-row:
-	XORQ DI, DI
-	MOVQ SI, R8
-	SUBQ $0x20, R8
-	JL   few
-
-wide:
-	VMOVUPS (AX)(DI*4), Z2
-	VMOVUPS (CX)(DI*4), Z3
-	VMULPS  Z3, Z2, Z2
-	VADDPS  Z2, Z0, Z0
-	VMOVUPS 64(AX)(DI*4), Z2
-	VMOVUPS 64(CX)(DI*4), Z3
-	VMULPS  Z3, Z2, Z2
-	VADDPS  Z2, Z1, Z1
-	ADDQ    $0x20, DI
-	SUBQ    $0x20, R8
-	JGE     wide
-
-few:
-	ADDQ      $0x20, R8
-	CMPQ      R8, $0x10
-	JGE       whole0
-	TESTQ     R8, R8
-	JZ        next
-	VMOVUPS.Z (AX)(DI*4), K1, Z2
-	VMOVUPS.Z (CX)(DI*4), K1, Z3
-	VMULPS    Z3, Z2, Z2
-	VADDPS    Z2, Z0, K1, Z0
-	JMP       next
-
-whole0:
-	VMOVUPS   (AX)(DI*4), Z2
-	VMOVUPS   (CX)(DI*4), Z3
-	VMULPS    Z3, Z2, Z2
-	VADDPS    Z2, Z0, Z0
-	ADDQ      $0x10, DI
-	SUBQ      $0x10, R8
-	CMPQ      R8, $0x10
-	JGE       whole1
-	TESTQ     R8, R8
-	JZ        next
-	VMOVUPS.Z (AX)(DI*4), K1, Z2
-	VMOVUPS.Z (CX)(DI*4), K1, Z3
-	VMULPS    Z3, Z2, Z2
-	VADDPS    Z2, Z1, K1, Z1
-	JMP       next
-
-whole1:
-next:
-	ADDQ    DX, AX
-	ADDQ    DX, CX
-	DECQ    BX
-	JNZ     row
-	MOVQ    m+0(FP), AX
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	VZEROUPPER
-	RET
-
 // func normAVX512(y *float32, x *float32, ld int, rows int, n int, mean float32, scale float32, beta float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·normAVX512(SB), NOSPLIT, $0-52
@@ -6353,9 +6335,9 @@ next:
 	VZEROUPPER
 	RET
 
-// func tapSumsAVX512(y *float32, ldy int, x *float32, ldx int, w *float32, off *int, taps int, rows int, n int, bias float32)
-// Requires: AVX, AVX512F
-TEXT ·tapSumsAVX512(SB), NOSPLIT, $0-76
+// func tapSumsAVX512(y *float32, ldy int, x *float32, ldx int, w *float32, off *int, taps int, rows int, n int, bias float32, floor float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·tapSumsAVX512(SB), NOSPLIT, $0-80
 	MOVQ         y+0(FP), AX
 	MOVQ         ldy+8(FP), CX
 	SHLQ         $0x02, CX
@@ -6366,35 +6348,443 @@ TEXT ·tapSumsAVX512(SB), NOSPLIT, $0-76
 	MOVQ         off+40(FP), DI
 	MOVQ         taps+48(FP), R8
 	MOVQ         rows+56(FP), R9
-	MOVQ         n+64(FP), R10
 	VBROADCASTSS bias+72(FP), Z0
+	VBROADCASTSS floor+76(FP), Z1
+	MOVQ         n+64(FP), R11
+	LEAQ         (BX)(BX*2), R10
+	ANDQ         $0x0f, R11
+	MOVL         $-1, R12
+	BZHIL        R11, R12, R12
+	KMOVW        R12, K1
+	SUBQ         $0x04, R9
+	JL           few
 
-row:
-	XORQ R11, R11
+four:
+	MOVQ n+64(FP), R13
+	MOVQ DX, R11
+	MOVQ AX, R12
 
-columns:
-	VMOVAPS Z0, Z1
-	LEAQ    (DX)(R11*4), R12
+columns4:
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	XORQ    R14, R14
+
+tap4:
+	MOVQ         (DI)(R14*8), R15
+	LEAQ         (R11)(R15*4), R15
+	VBROADCASTSS (SI)(R14*4), Z6
+	VMULPS       (R15), Z6, Z7
+	VADDPS       Z7, Z2, Z2
+	VMULPS       (R15)(BX*1), Z6, Z7
+	VADDPS       Z7, Z3, Z3
+	VMULPS       (R15)(BX*2), Z6, Z7
+	VADDPS       Z7, Z4, Z4
+	VMULPS       (R15)(R10*1), Z6, Z6
+	VADDPS       Z6, Z5, Z5
+	INCQ         R14
+	CMPQ         R14, R8
+	JL           tap4
+	CMPQ         R13, $0x10
+	JL           partial4
+	MOVQ         R12, R14
+	VMAXPS       Z2, Z1, Z2
+	VMOVUPS      Z2, (R14)
+	ADDQ         CX, R14
+	VMAXPS       Z3, Z1, Z3
+	VMOVUPS      Z3, (R14)
+	ADDQ         CX, R14
+	VMAXPS       Z4, Z1, Z4
+	VMOVUPS      Z4, (R14)
+	ADDQ         CX, R14
+	VMAXPS       Z5, Z1, Z5
+	VMOVUPS      Z5, (R14)
+	ADDQ         $0x40, R11
+	ADDQ         $0x40, R12
+	SUBQ         $0x10, R13
+	JNZ          columns4
+	JMP          done4
+
+partial4:
+	MOVQ    R12, R11
+	VMAXPS  Z2, Z1, Z2
+	VMOVUPS Z2, K1, (R11)
+	ADDQ    CX, R11
+	VMAXPS  Z3, Z1, Z3
+	VMOVUPS Z3, K1, (R11)
+	ADDQ    CX, R11
+	VMAXPS  Z4, Z1, Z4
+	VMOVUPS Z4, K1, (R11)
+	ADDQ    CX, R11
+	VMAXPS  Z5, Z1, Z5
+	VMOVUPS Z5, K1, (R11)
+
+done4:
+	LEAQ (DX)(BX*4), DX
+	LEAQ (AX)(CX*4), AX
+	SUBQ $0x04, R9
+	JGE  four
+
+few:
+	ADDQ $0x04, R9
+	JZ   end
+
+one:
+	MOVQ n+64(FP), R12
+	MOVQ DX, R10
+	MOVQ AX, R11
+
+columns1:
+	VMOVAPS Z0, Z2
 	XORQ    R13, R13
 
-tap:
+tap1:
 	MOVQ         (DI)(R13*8), R14
-	VBROADCASTSS (SI)(R13*4), Z2
-	VMULPS       (R12)(R14*4), Z2, Z2
-	VADDPS       Z2, Z1, Z1
+	LEAQ         (R10)(R14*4), R14
+	VBROADCASTSS (SI)(R13*4), Z3
+	VMULPS       (R14), Z3, Z3
+	VADDPS       Z3, Z2, Z2
 	INCQ         R13
 	CMPQ         R13, R8
-	JL           tap
-	VMOVUPS      Z1, (AX)(R11*4)
-	ADDQ         $0x10, R11
-	CMPQ         R11, R10
-	JL           columns
-	ADDQ         CX, AX
-	ADDQ         BX, DX
-	DECQ         R9
-	JNZ          row
+	JL           tap1
+	CMPQ         R12, $0x10
+	JL           partial1
+	MOVQ         R11, R13
+	VMAXPS       Z2, Z1, Z2
+	VMOVUPS      Z2, (R13)
+	ADDQ         $0x40, R10
+	ADDQ         $0x40, R11
+	SUBQ         $0x10, R12
+	JNZ          columns1
+	JMP          done1
+
+partial1:
+	MOVQ    R11, R10
+	VMAXPS  Z2, Z1, Z2
+	VMOVUPS Z2, K1, (R10)
+
+done1:
+	ADDQ BX, DX
+	ADDQ CX, AX
+	DECQ R9
+	JNZ  one
+
+end:
 	VZEROUPPER
 	RET
+
+// func tapDotsAVX512(m *float32, y *float32, ldy int, x *float32, ldx int, off *int, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·tapDotsAVX512(SB), NOSPLIT, $0-64
+	MOVQ    y+8(FP), AX
+	MOVQ    ldy+16(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    x+24(FP), DX
+	MOVQ    ldx+32(FP), BX
+	SHLQ    $0x02, BX
+	MOVQ    off+40(FP), SI
+	MOVQ    rows+48(FP), DI
+	MOVQ    (SI), R8
+	MOVQ    8(SI), R9
+	MOVQ    16(SI), R10
+	MOVQ    24(SI), R11
+	MOVQ    32(SI), SI
+	MOVQ    m+0(FP), R12
+	VMOVUPS (R12), Z0
+	VMOVUPS 64(R12), Z1
+	VMOVUPS 128(R12), Z2
+	VMOVUPS 192(R12), Z3
+	VMOVUPS 256(R12), Z4
+	MOVQ    n+56(FP), R12
+	ANDQ    $0x0f, R12
+	MOVL    $-1, R13
+	BZHIL   R12, R13, R13
+	KMOVW   R13, K1
+
+row:
+	XORQ R12, R12
+	MOVQ n+56(FP), R14
+
+columns:
+	CMPQ    R14, $0x10
+	JL      partial0
+	VMOVUPS (AX)(R12*4), Z5
+	LEAQ    (DX)(R12*4), R13
+	VMULPS  (R13)(R8*4), Z5, Z6
+	VADDPS  Z6, Z0, Z0
+	VMULPS  (R13)(R9*4), Z5, Z6
+	VADDPS  Z6, Z1, Z1
+	VMULPS  (R13)(R10*4), Z5, Z6
+	VADDPS  Z6, Z2, Z2
+	VMULPS  (R13)(R11*4), Z5, Z6
+	VADDPS  Z6, Z3, Z3
+	VMULPS  (R13)(SI*4), Z5, Z5
+	VADDPS  Z5, Z4, Z4
+	ADDQ    $0x10, R12
+	SUBQ    $0x10, R14
+	JZ      next
+	JMP     columns
+
+partial0:
+	VMOVUPS.Z (AX)(R12*4), K1, Z5
+	LEAQ      (DX)(R12*4), R13
+	VMULPS    (R13)(R8*4), Z5, Z6
+	VADDPS    Z6, Z0, K1, Z0
+	VMULPS    (R13)(R9*4), Z5, Z6
+	VADDPS    Z6, Z1, K1, Z1
+	VMULPS    (R13)(R10*4), Z5, Z6
+	VADDPS    Z6, Z2, K1, Z2
+	VMULPS    (R13)(R11*4), Z5, Z6
+	VADDPS    Z6, Z3, K1, Z3
+	VMULPS    (R13)(SI*4), Z5, Z5
+	VADDPS    Z5, Z4, K1, Z4
+
+next:
+	ADDQ    CX, AX
+	ADDQ    BX, DX
+	DECQ    DI
+	JNZ     row
+	MOVQ    m+0(FP), AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	VMOVUPS Z4, 256(AX)
+	VZEROUPPER
+	RET
+
+// func splitPairsAVX512(even *float32, odd *float32, ld int, x *float32, ldx int, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·splitPairsAVX512(SB), NOSPLIT, $0-56
+	VMOVUPS evenOrder<>+0(SB), Z0
+	VMOVUPS oddOrder<>+0(SB), Z1
+	MOVQ    x+24(FP), AX
+	MOVQ    ldx+32(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    even+0(FP), DX
+	MOVQ    odd+8(FP), BX
+	MOVQ    ld+16(FP), SI
+	SHLQ    $0x02, SI
+	MOVQ    n+48(FP), DI
+	ANDQ    $0x1f, DI
+	MOVQ    DI, R8
+	CMPQ    R8, $0x10
+	JLE     onevector
+	MOVQ    $0x00000010, R8
+
+onevector:
+	MOVL  $-1, R9
+	BZHIL R8, R9, R9
+	KMOVW R9, K1
+	NEGQ  R8
+	ADDQ  DI, R8
+	MOVL  $-1, R9
+	BZHIL R8, R9, R9
+	KMOVW R9, K2
+	MOVQ  DI, R8
+	INCQ  R8
+	SHRQ  $0x01, R8
+	MOVL  $-1, R9
+	BZHIL R8, R9, R9
+	KMOVW R9, K3
+	MOVQ  DI, R8
+	SHRQ  $0x01, R8
+	MOVL  $-1, R9
+	BZHIL R8, R9, R9
+	KMOVW R9, K4
+
+row:
+	XORQ R9, R9
+	MOVQ AX, R10
+	MOVQ n+48(FP), R8
+	SUBQ $0x20, R8
+	JL   few
+
+whole:
+	VMOVUPS   (R10), Z2
+	VMOVUPS   64(R10), Z3
+	VMOVAPS   Z2, Z4
+	VPERMT2PS Z3, Z0, Z4
+	VPERMT2PS Z3, Z1, Z2
+	VMOVUPS   Z4, (DX)(R9*4)
+	VMOVUPS   Z2, (BX)(R9*4)
+	ADDQ      $0x80, R10
+	ADDQ      $0x10, R9
+	SUBQ      $0x20, R8
+	JGE       whole
+
+few:
+	TESTQ     DI, DI
+	JZ        next
+	VMOVUPS.Z (R10), K1, Z2
+	VMOVUPS.Z 64(R10), K2, Z3
+	VMOVAPS   Z2, Z4
+	VPERMT2PS Z3, Z0, Z4
+	VPERMT2PS Z3, Z1, Z2
+	VMOVUPS   Z4, K3, (DX)(R9*4)
+	VMOVUPS   Z2, K4, (BX)(R9*4)
+
+next:
+	ADDQ CX, AX
+	ADDQ SI, DX
+	ADDQ SI, BX
+	DECQ rows+40(FP)
+	JNZ  row
+	VZEROUPPER
+	RET
+
+DATA evenOrder<>+0(SB)/4, $0x00000000
+DATA evenOrder<>+4(SB)/4, $0x00000002
+DATA evenOrder<>+8(SB)/4, $0x00000004
+DATA evenOrder<>+12(SB)/4, $0x00000006
+DATA evenOrder<>+16(SB)/4, $0x00000008
+DATA evenOrder<>+20(SB)/4, $0x0000000a
+DATA evenOrder<>+24(SB)/4, $0x0000000c
+DATA evenOrder<>+28(SB)/4, $0x0000000e
+DATA evenOrder<>+32(SB)/4, $0x00000010
+DATA evenOrder<>+36(SB)/4, $0x00000012
+DATA evenOrder<>+40(SB)/4, $0x00000014
+DATA evenOrder<>+44(SB)/4, $0x00000016
+DATA evenOrder<>+48(SB)/4, $0x00000018
+DATA evenOrder<>+52(SB)/4, $0x0000001a
+DATA evenOrder<>+56(SB)/4, $0x0000001c
+DATA evenOrder<>+60(SB)/4, $0x0000001e
+GLOBL evenOrder<>(SB), RODATA|NOPTR, $64
+
+DATA oddOrder<>+0(SB)/4, $0x00000001
+DATA oddOrder<>+4(SB)/4, $0x00000003
+DATA oddOrder<>+8(SB)/4, $0x00000005
+DATA oddOrder<>+12(SB)/4, $0x00000007
+DATA oddOrder<>+16(SB)/4, $0x00000009
+DATA oddOrder<>+20(SB)/4, $0x0000000b
+DATA oddOrder<>+24(SB)/4, $0x0000000d
+DATA oddOrder<>+28(SB)/4, $0x0000000f
+DATA oddOrder<>+32(SB)/4, $0x00000011
+DATA oddOrder<>+36(SB)/4, $0x00000013
+DATA oddOrder<>+40(SB)/4, $0x00000015
+DATA oddOrder<>+44(SB)/4, $0x00000017
+DATA oddOrder<>+48(SB)/4, $0x00000019
+DATA oddOrder<>+52(SB)/4, $0x0000001b
+DATA oddOrder<>+56(SB)/4, $0x0000001d
+DATA oddOrder<>+60(SB)/4, $0x0000001f
+GLOBL oddOrder<>(SB), RODATA|NOPTR, $64
+
+// func joinPairsAVX512(x *float32, ldx int, even *float32, odd *float32, ld int, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·joinPairsAVX512(SB), NOSPLIT, $0-56
+	VMOVUPS lowOrder<>+0(SB), Z0
+	VMOVUPS highOrder<>+0(SB), Z1
+	MOVQ    x+0(FP), AX
+	MOVQ    ldx+8(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    even+16(FP), DX
+	MOVQ    odd+24(FP), BX
+	MOVQ    ld+32(FP), SI
+	SHLQ    $0x02, SI
+	MOVQ    n+48(FP), DI
+	ANDQ    $0x1f, DI
+	MOVQ    DI, R8
+	CMPQ    R8, $0x10
+	JLE     onevector
+	MOVQ    $0x00000010, R8
+
+onevector:
+	MOVL  $-1, R9
+	BZHIL R8, R9, R9
+	KMOVW R9, K1
+	NEGQ  R8
+	ADDQ  DI, R8
+	MOVL  $-1, R9
+	BZHIL R8, R9, R9
+	KMOVW R9, K2
+	MOVQ  DI, R8
+	INCQ  R8
+	SHRQ  $0x01, R8
+	MOVL  $-1, R9
+	BZHIL R8, R9, R9
+	KMOVW R9, K3
+	MOVQ  DI, R8
+	SHRQ  $0x01, R8
+	MOVL  $-1, R9
+	BZHIL R8, R9, R9
+	KMOVW R9, K4
+
+row:
+	XORQ R9, R9
+	MOVQ AX, R10
+	MOVQ n+48(FP), R8
+	SUBQ $0x20, R8
+	JL   few
+
+whole:
+	VMOVUPS   (DX)(R9*4), Z2
+	VMOVUPS   (BX)(R9*4), Z3
+	VMOVAPS   Z2, Z4
+	VPERMT2PS Z3, Z0, Z4
+	VPERMT2PS Z3, Z1, Z2
+	VMOVUPS   Z4, (R10)
+	VMOVUPS   Z2, 64(R10)
+	ADDQ      $0x80, R10
+	ADDQ      $0x10, R9
+	SUBQ      $0x20, R8
+	JGE       whole
+
+few:
+	TESTQ     DI, DI
+	JZ        next
+	VMOVUPS.Z (DX)(R9*4), K3, Z2
+	VMOVUPS.Z (BX)(R9*4), K4, Z3
+	VMOVAPS   Z2, Z4
+	VPERMT2PS Z3, Z0, Z4
+	VPERMT2PS Z3, Z1, Z2
+	VMOVUPS   Z4, K1, (R10)
+	VMOVUPS   Z2, K2, 64(R10)
+
+next:
+	ADDQ CX, AX
+	ADDQ SI, DX
+	ADDQ SI, BX
+	DECQ rows+40(FP)
+	JNZ  row
+	VZEROUPPER
+	RET
+
+DATA lowOrder<>+0(SB)/4, $0x00000000
+DATA lowOrder<>+4(SB)/4, $0x00000010
+DATA lowOrder<>+8(SB)/4, $0x00000001
+DATA lowOrder<>+12(SB)/4, $0x00000011
+DATA lowOrder<>+16(SB)/4, $0x00000002
+DATA lowOrder<>+20(SB)/4, $0x00000012
+DATA lowOrder<>+24(SB)/4, $0x00000003
+DATA lowOrder<>+28(SB)/4, $0x00000013
+DATA lowOrder<>+32(SB)/4, $0x00000004
+DATA lowOrder<>+36(SB)/4, $0x00000014
+DATA lowOrder<>+40(SB)/4, $0x00000005
+DATA lowOrder<>+44(SB)/4, $0x00000015
+DATA lowOrder<>+48(SB)/4, $0x00000006
+DATA lowOrder<>+52(SB)/4, $0x00000016
+DATA lowOrder<>+56(SB)/4, $0x00000007
+DATA lowOrder<>+60(SB)/4, $0x00000017
+GLOBL lowOrder<>(SB), RODATA|NOPTR, $64
+
+DATA highOrder<>+0(SB)/4, $0x00000008
+DATA highOrder<>+4(SB)/4, $0x00000018
+DATA highOrder<>+8(SB)/4, $0x00000009
+DATA highOrder<>+12(SB)/4, $0x00000019
+DATA highOrder<>+16(SB)/4, $0x0000000a
+DATA highOrder<>+20(SB)/4, $0x0000001a
+DATA highOrder<>+24(SB)/4, $0x0000000b
+DATA highOrder<>+28(SB)/4, $0x0000001b
+DATA highOrder<>+32(SB)/4, $0x0000000c
+DATA highOrder<>+36(SB)/4, $0x0000001c
+DATA highOrder<>+40(SB)/4, $0x0000000d
+DATA highOrder<>+44(SB)/4, $0x0000001d
+DATA highOrder<>+48(SB)/4, $0x0000000e
+DATA highOrder<>+52(SB)/4, $0x0000001e
+DATA highOrder<>+56(SB)/4, $0x0000000f
+DATA highOrder<>+60(SB)/4, $0x0000001f
+GLOBL highOrder<>(SB), RODATA|NOPTR, $64
 
 // func layerNormAVX512(y *float32, x *float32, gamma *float32, beta *float32, n int, mean float32, inv float32)
 // Requires: AVX, AVX512F, BMI2

@@ -93,42 +93,61 @@ func momentsVec(m *moments, x []float32, ld, rows, n int, near float32) {
 	}
 }
 
-func tapSumsVec(y []float32, ldy int, x []float32, ldx int, w []float32, off []int, rows, n int, bias float32) {
-	_, _ = y[lastEntry(ldy, rows, n)], x[slices.Max(off)+lastEntry(ldx, rows, n)]
+func tapSumsVec(y []float32, ldy int, x []float32, ldx int, w []float32, off []int, rows, n int, bias, floor float32) {
+	_, _ = y[lastEntry(ldy, rows, n)], x[slices.Max(off)+lastEntry(ldx, rows, n)+vectorSlack]
 	_ = w[len(off)-1]
 	switch vectors {
 	case simdAVX512:
-		tapSumsAVX512(&y[0], ldy, &x[0], ldx, &w[0], &off[0], len(off), rows, n, bias)
+		tapSumsAVX512(&y[0], ldy, &x[0], ldx, &w[0], &off[0], len(off), rows, n, bias, floor)
 	case simdAVX2:
-		tapSumsAVX2(&y[0], ldy, &x[0], ldx, &w[0], &off[0], len(off), rows, n, bias)
+		tapSumsAVX2(&y[0], ldy, &x[0], ldx, &w[0], &off[0], len(off), rows, n, bias, floor)
 	default:
-		tapSumsGo(y, ldy, x, ldx, w, off, rows, n, bias)
+		tapSumsGo(y, ldy, x, ldx, w, off, rows, n, bias, floor)
 	}
 }
 
-func axpyPlanesVec(y, x []float32, ld, rows, n int, w float32) {
-	last := lastEntry(ld, rows, n)
-	_, _ = y[last], x[last]
+func tapDotsVec(m, y []float32, ldy int, x []float32, ldx int, off *[tapBlock]int, rows, n int) {
+	_, _ = y[lastEntry(ldy, rows, n)], x[slices.Max(off[:])+lastEntry(ldx, rows, n)+vectorSlack]
+	_ = m[tapBlock*tapLanes-1]
 	switch vectors {
 	case simdAVX512:
-		axpyPlanesAVX512(&y[0], &x[0], ld, rows, n, w)
+		tapDotsAVX512(&m[0], &y[0], ldy, &x[0], ldx, &off[0], rows, n)
 	case simdAVX2:
-		axpyPlanesAVX2(&y[0], &x[0], ld, rows, n, w)
+		tapDotsAVX2(&m[0], &y[0], ldy, &x[0], ldx, &off[0], rows, n)
 	default:
-		axpyPlanesGo(y, x, ld, rows, n, w)
+		tapDotsGo(m, y, ldy, x, ldx, off, rows, n)
 	}
 }
 
-func dotPlanesVec(m *moments, a, b []float32, ld, rows, n int) {
-	last := lastEntry(ld, rows, n)
-	_, _ = a[last], b[last]
+// checkPairRows panics unless the pieces hold the entries of rows of n pairs, and
+// something even where there is no pair.
+func checkPairRows(even, odd []float32, ld, rows, n int) {
+	_, _ = even[lastEntry(ld, rows, (n+1)/2)], odd[max(0, lastEntry(ld, rows, n/2))]
+}
+
+func splitPairsVec(even, odd []float32, ld int, x []float32, rows, n int) {
+	checkPairRows(even, odd, ld, rows, n)
+	_ = x[rows*n-1]
 	switch vectors {
 	case simdAVX512:
-		dotPlanesAVX512(&m[0][0], &a[0], &b[0], ld, rows, n)
+		splitPairsAVX512(&even[0], &odd[0], ld, &x[0], n, rows, n)
 	case simdAVX2:
-		dotPlanesAVX2(&m[0][0], &a[0], &b[0], ld, rows, n)
+		splitPairsAVX2(&even[0], &odd[0], ld, &x[0], n, rows, n)
 	default:
-		dotPlanesGo(m, a, b, ld, rows, n)
+		splitPairsGo(even, odd, ld, x, rows, n)
+	}
+}
+
+func joinPairsVec(x []float32, ldx int, even, odd []float32, ld, rows, n int) {
+	checkPairRows(even, odd, ld, rows, n)
+	_ = x[lastEntry(ldx, rows, n)]
+	switch vectors {
+	case simdAVX512:
+		joinPairsAVX512(&x[0], ldx, &even[0], &odd[0], ld, rows, n)
+	case simdAVX2:
+		joinPairsAVX2(&x[0], ldx, &even[0], &odd[0], ld, rows, n)
+	default:
+		joinPairsGo(x, ldx, even, odd, ld, rows, n)
 	}
 }
 

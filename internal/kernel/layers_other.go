@@ -6,13 +6,18 @@ func sumPlanesVec(m *moments, x []float32, ld, rows, n int) { sumPlanesGo(m, x, 
 func momentsVec(m *moments, x []float32, ld, rows, n int, near float32) {
 	momentsGo(m, x, ld, rows, n, near)
 }
-func tapSumsVec(y []float32, ldy int, x []float32, ldx int, w []float32, off []int, rows, n int, bias float32) {
-	tapSumsGo(y, ldy, x, ldx, w, off, rows, n, bias)
+func tapSumsVec(y []float32, ldy int, x []float32, ldx int, w []float32, off []int, rows, n int, bias, floor float32) {
+	tapSumsGo(y, ldy, x, ldx, w, off, rows, n, bias, floor)
 }
-func axpyPlanesVec(y, x []float32, ld, rows, n int, w float32) {
-	axpyPlanesGo(y, x, ld, rows, n, w)
+func tapDotsVec(m, y []float32, ldy int, x []float32, ldx int, off *[tapBlock]int, rows, n int) {
+	tapDotsGo(m, y, ldy, x, ldx, off, rows, n)
 }
-func dotPlanesVec(m *moments, a, b []float32, ld, rows, n int) { dotPlanesGo(m, a, b, ld, rows, n) }
+func splitPairsVec(even, odd []float32, ld int, x []float32, rows, n int) {
+	splitPairsGo(even, odd, ld, x, rows, n)
+}
+func joinPairsVec(x []float32, ldx int, even, odd []float32, ld, rows, n int) {
+	joinPairsGo(x, ldx, even, odd, ld, rows, n)
+}
 func normVec(relu bool, y, x []float32, ld, rows, n int, a affine) {
 	normGo(relu, y, x, ld, rows, n, a)
 }

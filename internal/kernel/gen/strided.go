@@ -35,7 +35,7 @@ func layers() {
 		for _, k := range stridedKernels {
 			k.emit(s)
 		}
-		tapSums(s)
+		planar(s)
 		for _, e := range layerNormKernels {
 			e.emit(s)
 		}
@@ -72,10 +72,6 @@ var stridedKernels = []strided{
 			d := s.sub(v["x"], v["near"])
 			return vectorMap{"sum0": d, "sum1": s.mul(d, d)}
 		}},
-	{"axpyPlanes", "sets y = y + w*x", 0, []string{"y", "x"}, []string{"w"}, []string{"y"}, []string{"y", "x"},
-		func(s isa, v vectorMap) vectorMap { return one("y", s.add(v["y"], s.mul(v["w"], v["x"]))) }},
-	{"dotPlanes", "adds a*b", 1, []string{"a", "b"}, nil, nil, []string{"a", "b"},
-		func(s isa, v vectorMap) vectorMap { return one("sum0", s.mul(v["a"], v["b"])) }},
 	{"norm", "sets y = (x-mean)*scale + beta", 0, []string{"y", "x"}, affineScalars, []string{"y"}, []string{"x"},
 		func(s isa, v vectorMap) vectorMap { return one("y", s.norm(v)) }},
 	{"normReLU", "sets y = max((x-mean)*scale + beta, 0)", 0, []string{"y", "x"}, affineScalars, []string{"y"}, []string{"x"},
@@ -244,52 +240,4 @@ func (s isa) accumulate(acc, v reg.VecVirtual, m *mask) {
 		VANDPS(m.y, v, t)
 		VADDPS(t, acc, acc)
 	}
-}
-
-// tapSums emits the sum over some taps of a plane: the kernel of a depthwise
-// convolution. Columns come in groups of 16.
-func tapSums(s isa) {
-	TEXT("tapSums"+s.name, NOSPLIT, "func(y *float32, ldy int, x *float32, ldx int, w *float32, off *int, taps, rows, n int, bias float32)")
-	Doc(fmt.Sprintf("tapSums%s sets y = bias + the sum over k < taps of w[k] * x[off[k]:], over rows of n columns, a multiple of 16.", s.name))
-	Pragma("noescape")
-	y, ldy, x, ldx := load("y"), loadStride("ldy"), load("x"), loadStride("ldx")
-	w, off, taps, rows, n := load("w"), load("off"), load("taps"), load("rows"), load("n")
-	bias := s.broadcast("bias")
-	vecs := 16 / s.lanes
-	Label("row")
-	i := GP64()
-	XORQ(i, i)
-	Label("columns")
-	acc := make([]reg.VecVirtual, vecs)
-	for u := range acc {
-		acc[u] = s.vec()
-		VMOVAPS(bias, acc[u])
-	}
-	from, k := GP64(), GP64()
-	LEAQ(Mem{Base: x, Index: i, Scale: 4}, from)
-	XORQ(k, k)
-	Label("tap")
-	at, weight := GP64(), s.vec()
-	MOVQ(Mem{Base: off, Index: k, Scale: 8}, at)
-	VBROADCASTSS(Mem{Base: w, Index: k, Scale: 4}, weight)
-	for u, a := range acc {
-		t := s.vec()
-		VMULPS(Mem{Base: from, Index: at, Scale: 4, Disp: u * s.bytes()}, weight, t)
-		VADDPS(t, a, a)
-	}
-	INCQ(k)
-	CMPQ(k, taps)
-	JL(LabelRef("tap"))
-	for u, a := range acc {
-		VMOVUPS(a, Mem{Base: y, Index: i, Scale: 4, Disp: u * s.bytes()})
-	}
-	ADDQ(Imm(16), i)
-	CMPQ(i, n)
-	JL(LabelRef("columns"))
-	ADDQ(ldy, y)
-	ADDQ(ldx, x)
-	DECQ(rows)
-	JNZ(LabelRef("row"))
-	VZEROUPPER()
-	RET()
 }
