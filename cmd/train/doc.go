@@ -24,7 +24,7 @@
 //
 // The exit status is 0 when all is done, 1 after a failure, 2 for wrong usage
 // and 130 after an interrupt; all but the first come with one line on standard
-// error. The first SIGINT or SIGTERM ends a run after the step under way, with
-// a checkpoint; the second ends the process at once. Worker processes that a
+// error. The first SIGINT, SIGTERM or SIGHUP ends a run after the step under way,
+// with a checkpoint; the second ends the process at once. Worker processes that a
 // run has started end by themselves when it does, however it ends.
 package main

@@ -73,7 +73,7 @@ func (r *run) onStep(ctx context.Context, s train.StepInfo) error {
 	if r.cluster != nil {
 		e.Answered, e.Needed = append(e.Answered, r.cluster.answered()...), r.needed
 	}
-	if err := r.events.emit(e); err != nil {
+	if err := r.tell(ctx, e); err != nil {
 		return err
 	}
 	if r.cluster != nil && r.cluster.low.Swap(false) {
@@ -86,7 +86,7 @@ func (r *run) onStep(ctx context.Context, s train.StepInfo) error {
 }
 
 func (r *run) onEpoch(ctx context.Context, e train.EpochInfo) error {
-	err := r.events.emit(epochEvent{Event: "epoch", Epoch: e.Epoch + 1, Step: e.Step, Loss: e.Loss,
+	err := r.tell(ctx, epochEvent{Event: "epoch", Epoch: e.Epoch + 1, Step: e.Step, Loss: e.Loss,
 		TestLoss: e.TestLoss, TestAccuracy: e.TestAccuracy, ImagesPerS: e.ImagesPerS})
 	if err != nil {
 		return err
@@ -94,9 +94,24 @@ func (r *run) onEpoch(ctx context.Context, e train.EpochInfo) error {
 	return r.checkpoint(ctx, fmt.Sprintf("end of epoch %d", e.Epoch+1))
 }
 
+// tell emits an event between two steps. When nobody can be told any more,
+// because a terminal was closed say, the state is saved before the run ends.
+func (r *run) tell(ctx context.Context, event any) error {
+	err := r.events.emit(event)
+	if err != nil {
+		_, saved := r.writeCheckpoint(ctx)
+		err = errors.Join(err, saved)
+	}
+	return err
+}
+
+func (r *run) writeCheckpoint(ctx context.Context) (path string, err error) {
+	return r.trainer.WriteCheckpoint(ctx, r.folder.join(checkpointsName), train.Origin{Seed: r.Seed, BatchSize: r.Batch})
+}
+
 // checkpoint writes the state of the run as it is between two steps.
 func (r *run) checkpoint(ctx context.Context, why string) error {
-	path, err := r.trainer.WriteCheckpoint(ctx, r.folder.join(checkpointsName), train.Origin{Seed: r.Seed, BatchSize: r.Batch})
+	path, err := r.writeCheckpoint(ctx)
 	if err != nil {
 		if errors.Is(err, coded.ErrTooFewResults) {
 			return err

@@ -50,13 +50,17 @@ func Main() int {
 	return execute(ctx, os.Args[1:], terminal{stdout: os.Stdout, stderr: os.Stderr})
 }
 
-// interruptible returns a context that the first SIGINT or SIGTERM cancels
-// with errInterrupted; a second one ends the process at once. A reader of
+// interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP
+// cancels with errInterrupted; a second one ends the process at once. A process
+// that was started to ignore SIGHUP, by nohup, goes on to do so. A reader of
 // standard output that goes away ends the process by an error, in order.
 func interruptible(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	signal.Ignore(syscall.SIGPIPE)
 	done := make(chan struct{})
 	go func() {

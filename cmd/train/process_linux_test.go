@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -157,7 +158,7 @@ func gone(t *testing.T, fds []int) {
 var longRun = []string{"run", "--dataset=synthetic", "--model=mlp", "--epochs=10000", "--schedule=constant", "--lr=1e-6", "--json=-", "--out=a"}
 
 func TestInterrupt(t *testing.T) {
-	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Chdir(t.TempDir())
 		p := start(t, longRun...)
 		p.until(`"event":"step","step":3,`)
@@ -178,6 +179,27 @@ func TestInterrupt(t *testing.T) {
 			t.Errorf("%v: standard error: %s", s, said)
 		}
 		gone(t, workers)
+	}
+}
+
+// What nohup starts outlives its terminal.
+func TestIgnoredHangup(t *testing.T) {
+	t.Chdir(t.TempDir())
+	signal.Ignore(syscall.SIGHUP) // inherited by the process
+	defer signal.Reset(syscall.SIGHUP)
+	p := start(t, longRun...)
+	line := p.until(`"event":"step"`)
+	p.signal(syscall.SIGHUP)
+	// A run that heard it would end with the step under way, and one after it at most.
+	for range 10 {
+		line = p.until(`"event":"step"`)
+	}
+	if !strings.Contains(line, `"step":11,`) {
+		t.Errorf("after ten more steps: %s", line)
+	}
+	p.signal(syscall.SIGINT)
+	if _, status := p.wait(); status != exitInterrupted {
+		t.Errorf("exit status %d, want %d: %s", status, exitInterrupted, p.stderr.String())
 	}
 }
 
@@ -226,7 +248,7 @@ func TestKilledRunIsResumed(t *testing.T) {
 	}
 }
 
-// Whoever reads the output may go away.
+// Whoever reads the output may go away; what was learnt stays.
 func TestClosedOutput(t *testing.T) {
 	t.Chdir(t.TempDir())
 	p := start(t, longRun...)
@@ -237,6 +259,9 @@ func TestClosedOutput(t *testing.T) {
 	}
 	if _, status := p.wait(); status != exitFailed || !strings.Contains(p.stderr.String(), "\ntrain: write /dev/stdout: broken pipe\n") {
 		t.Errorf("exit status %d, want %d: %s", status, exitFailed, p.stderr.String())
+	}
+	if saved, err := filepath.Glob("a/checkpoints/step-*"); err != nil || len(saved) != 1 {
+		t.Errorf("checkpoints %q, %v; want one of the last step", saved, err)
 	}
 	gone(t, workers)
 }

@@ -67,37 +67,56 @@ func (t *Trainer) update(ctx context.Context, step int, scale float64) error {
 // are first decoded from the workers; the products are computed here.
 func (t *Trainer) Evaluate(ctx context.Context) (loss, accuracy float64, err error) {
 	if _, err := nn.Sync(ctx, t.config.Model); err != nil {
-		return 0, 0, fmt.Errorf("train: evaluation: %w", err)
+		return 0, 0, fmt.Errorf("train: step %d: evaluation: %w", t.pos.Step, err)
 	}
 	err = t.withAverages(func() (err error) {
 		loss, accuracy, err = Evaluate(ctx, t.config.Network, t.config.Test, t.config.EvalBatch)
 		return err
 	})
-	return loss, accuracy, err
+	if err != nil {
+		return loss, accuracy, fmt.Errorf("train: step %d: %w", t.pos.Step, err)
+	}
+	return loss, accuracy, nil
 }
 
 // Evaluate returns the mean loss and the accuracy (from 0 to 1) of a network
-// on a data set, taken in batches of the given size.
+// on a data set, taken in batches of the given size. A loss that is not finite
+// is an error.
 func Evaluate(ctx context.Context, network *nn.Network, set *datasets.Set, batch int) (loss, accuracy float64, err error) {
 	loader, err := datasets.NewLoader(set, datasets.LoaderConfig{Batch: min(batch, set.N)})
 	if err != nil {
-		return 0, 0, fmt.Errorf("train: evaluation: %w", err)
+		return 0, 0, fmt.Errorf("evaluation: %w", err)
 	}
 	var sum float64
 	var right int
 	for b, err := range loader.Epoch(ctx, 0, 0) {
 		if err != nil {
-			return 0, 0, fmt.Errorf("train: evaluation: %w", err)
+			return 0, 0, fmt.Errorf("evaluation: %w", err)
 		}
 		l, c, err := network.Evaluate(ctx, b.X, b.Labels)
 		if err != nil {
-			return 0, 0, fmt.Errorf("train: evaluation: %w", err)
+			return 0, 0, fmt.Errorf("evaluation: %w", err)
 		}
 		sum, right = sum+l, right+c
 	}
 	n := float64(set.N)
-	if math.IsNaN(sum) {
-		return sum / n, float64(right) / n, fmt.Errorf("train: evaluation: the loss on %v is not a number", set)
+	if !finite(sum) {
+		return sum / n, float64(right) / n, fmt.Errorf("evaluation: the loss on %v is %v%s", set, sum, firstNonFinite(network))
 	}
 	return sum / n, float64(right) / n, nil
+}
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+// firstNonFinite names the first parameter that holds a number that is not
+// finite, for the end of an error; "" if there is none.
+func firstNonFinite(network *nn.Network) string {
+	for _, p := range network.Params() {
+		for _, v := range p.Value.Data {
+			if !finite(float64(v)) {
+				return "; first not finite: parameter " + p.Name
+			}
+		}
+	}
+	return "; the parameters are finite"
 }
