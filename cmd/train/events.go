@@ -39,6 +39,7 @@ type stepEvent struct {
 	StepMS   float64 `json:"step_ms"`
 	Answered []int   `json:"answered"` // workers whose results were used, from 1
 	Needed   int     `json:"needed"`   // k; 0 when nothing is placed
+	usage
 }
 
 type epochEvent struct {

@@ -21,6 +21,7 @@ func (r *run) fit(ctx context.Context) error {
 	if err := nn.Place(ctx, r.model, r.resumed.Momenta); err != nil {
 		return err
 	}
+	r.watch = newWatch()
 	r.trainer, err = train.New(train.Config{
 		Model: r.model, Network: r.network, Optimizer: r.optimizer, Train: r.loader, Test: r.test,
 		Epochs: r.Epochs, Steps: r.Steps, Accumulate: r.Accumulate, Start: r.resumed.Position, Plateau: r.plateau, EMA: r.ema,
@@ -62,6 +63,7 @@ func (r *run) workerNames() []string {
 }
 
 func (r *run) beforeStep(ctx context.Context, step int) error {
+	r.watch.stepBegins()
 	if r.cluster == nil {
 		return nil
 	}
@@ -69,7 +71,8 @@ func (r *run) beforeStep(ctx context.Context, step int) error {
 }
 
 func (r *run) onStep(ctx context.Context, s train.StepInfo) error {
-	e := stepEvent{Event: "step", Step: s.Step, Loss: s.Loss, StepMS: float64(s.Time) / float64(time.Millisecond), Answered: []int{}}
+	e := stepEvent{Event: "step", Step: s.Step, Loss: s.Loss, StepMS: float64(s.Time) / float64(time.Millisecond), Answered: []int{},
+		usage: r.watch.stepEnds()}
 	if r.cluster != nil {
 		e.Answered, e.Needed = append(e.Answered, r.cluster.answered()...), r.needed
 	}

@@ -56,6 +56,7 @@ type run struct {
 	residents   []*nn.Resident // one for each placed layer; they get their executor when the cluster is up
 	resumed     train.Checkpoint
 	trainer     *train.Trainer
+	watch       *watch
 
 	cluster  *cluster // nil when nothing is placed
 	replay   *dist.Replay

@@ -67,7 +67,7 @@ func scriptEvents(ts *testscript.TestScript, neg bool, args []string) {
 // eventFields are the fields that scripts of users rely on.
 var eventFields = map[string][]string{
 	"start":      {"config", "workers", "layers", "steps"},
-	"step":       {"step", "loss", "step_ms", "answered", "needed"},
+	"step":       {"step", "loss", "step_ms", "answered", "needed", "heap_bytes", "goroutines", "alloc_bytes_per_step"},
 	"epoch":      {"epoch", "loss", "test_loss", "test_accuracy", "images_per_s"},
 	"worker":     {"worker", "state", "step"},
 	"checkpoint": {"path", "step", "why"},
