@@ -69,6 +69,12 @@ func catalogue() []Family {
 // linearFamilies are the codes of one operand.
 var linearFamilies = []Family{
 	trigonometric,
+	systematicTrigonometric,
+	chebyshev,
+	gaussian,
+	systematicGaussian,
+	cauchy,
+	lowWeight,
 	replication,
 	uncoded,
 }

@@ -154,6 +154,9 @@ func columns(row any) (names, values []string, err error) {
 
 // cell prints a value with four significant digits.
 func cell(v any) string {
+	if v == nil { // see figure
+		return "inf"
+	}
 	n, ok := v.(json.Number)
 	if !ok || !strings.ContainsAny(n.String(), ".e") {
 		return fmt.Sprint(v)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -45,8 +46,8 @@ type codeRow struct {
 	UploadA   float64 `json:"upload_a"`
 	UploadB   float64 `json:"upload_b"`
 	Download  float64 `json:"download"`
-	Worst     float64 `json:"cond_worst"`
-	Median    float64 `json:"cond_median"`
+	Worst     figure  `json:"cond_worst"`
+	Median    figure  `json:"cond_median"`
 	Spec      string  `json:"spec"` // as coded.Spec prints it
 	Doc       string  `json:"doc"`
 	Paper     string  `json:"paper"`
@@ -124,13 +125,21 @@ func (c *codesCmd) row(spec coded.Spec, code *coded.Code) (codeRow, error) {
 	return codeRow{
 		Code: code.Name(), Kind: code.Kind().String(), N: code.N(), K: code.K(), Threshold: code.Threshold(), Checked: checked,
 		Compute: l.Compute, UploadA: l.A, UploadB: l.B, Download: l.Download,
-		Worst: jsonNumber(cond.Worst), Median: jsonNumber(cond.Median),
+		Worst: figure(cond.Worst), Median: figure(cond.Median),
 		Doc: code.Doc(), Paper: code.Paper(), Spec: spec.String(),
 	}, nil
 }
 
-// jsonNumber is x, or the largest number for infinity, which JSON lacks.
-func jsonNumber(x float64) float64 { return min(x, math.MaxFloat64) }
+// figure is a number that may be infinite, which in JSON is null.
+type figure float64
+
+// MarshalJSON writes the number.
+func (f figure) MarshalJSON() ([]byte, error) {
+	if math.IsInf(float64(f), 0) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(f))
+}
 
 // checkThreshold tests the threshold by ranks in exact arithmetic and says how.
 func checkThreshold(code *coded.Code, sets int, rng *rand.Rand) (string, error) {
@@ -175,7 +184,7 @@ func (t *codeTable) add(row any) error {
 		needs = strconv.Itoa(r.Threshold)
 	}
 	_, err := fmt.Fprintf(t.w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%.3g\t%.3g\n", r.Code, r.N, r.K, needs, r.Checked,
-		share(r.Compute), share(r.UploadA), share(r.UploadB), share(r.Download), r.Worst, r.Median)
+		share(r.Compute), share(r.UploadA), share(r.UploadB), share(r.Download), float64(r.Worst), float64(r.Median))
 	return err
 }
 

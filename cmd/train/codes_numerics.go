@@ -14,13 +14,13 @@ var numericsSizes = [][2]int{{6, 4}, {8, 6}, {10, 8}, {11, 8}, {12, 9}, {18, 15}
 
 // numericsRow is the condition of one code at one size.
 type numericsRow struct {
-	Code          string  `json:"code"`
-	N             int     `json:"n"`
-	K             int     `json:"k"`
-	Sets          int     `json:"sets"`
-	Worst         float64 `json:"worst"`
-	Median        float64 `json:"median"`
-	Amplification float64 `json:"amplification"`
+	Code          string `json:"code"`
+	N             int    `json:"n"`
+	K             int    `json:"k"`
+	Sets          int    `json:"sets"`
+	Worst         figure `json:"worst"`
+	Median        figure `json:"median"`
+	Amplification figure `json:"amplification"`
 }
 
 // numerics measures every code of which any k of n tasks decode, at every size.
@@ -63,7 +63,7 @@ func (c *codesCmd) numericsOf(f coded.Family, n, k int, out rows) error {
 	}
 	return out(numericsRow{
 		Code: f.Name, N: n, K: k, Sets: cond.Sets,
-		Worst: jsonNumber(cond.Worst), Median: jsonNumber(cond.Median), Amplification: jsonNumber(cond.Amplification),
+		Worst: figure(cond.Worst), Median: figure(cond.Median), Amplification: figure(cond.Amplification),
 	})
 }
 
