@@ -30,7 +30,7 @@ var benchmarks = []struct {
 func BenchmarkTrain(b *testing.B) {
 	for _, c := range benchmarks {
 		b.Run(fmt.Sprintf("model=%s/batch=%d", c.model, c.batch), func(b *testing.B) {
-			net, x, labels := benchmarkNetwork(b, c.model, c.shape, c.batch)
+			net, x, labels := benchmarkNetwork(b, c.model, c.shape, c.batch, 2)
 			step := trainer(b, net, x, labels)
 			b.ReportAllocs()
 			for b.Loop() {
@@ -70,7 +70,7 @@ func trainer(t testing.TB, net *nn.Network, x []float32, labels []int32) func() 
 func BenchmarkInfer(b *testing.B) {
 	for _, c := range benchmarks {
 		b.Run(fmt.Sprintf("model=%s/batch=%d", c.model, c.batch), func(b *testing.B) {
-			net, x, _ := benchmarkNetwork(b, c.model, c.shape, c.batch)
+			net, x, _ := benchmarkNetwork(b, c.model, c.shape, c.batch, 2)
 			if _, err := net.Predict(b.Context(), x); err != nil {
 				b.Fatal(err)
 			}
@@ -90,10 +90,10 @@ func BenchmarkInfer(b *testing.B) {
 // has 32 KiB here; and goroutines do not become more.
 func TestSteadyState(t *testing.T) {
 	for _, c := range []struct {
-		model string
-		batch int
-	}{{"resnet20", 8}, {"resnet56", 2}, {"resnet18", 2}, {"vgg-small", 2}} {
-		net, x, labels := benchmarkNetwork(t, c.model, []int{3, 32, 32}, c.batch)
+		model          string
+		batch, threads int
+	}{{"resnet20", 8, 2}, {"resnet56", 2, 1}, {"resnet18", 2, 1}, {"vgg-small", 2, 1}} {
+		net, x, labels := benchmarkNetwork(t, c.model, []int{3, 32, 32}, c.batch, c.threads)
 		step := trainer(t, net, x, labels)
 		step()
 		goroutines := runtime.NumGoroutine()
@@ -106,7 +106,7 @@ func TestSteadyState(t *testing.T) {
 	}
 }
 
-func benchmarkNetwork(t testing.TB, name string, shape []int, batch int) (net *nn.Network, x []float32, labels []int32) {
+func benchmarkNetwork(t testing.TB, name string, shape []int, batch, threads int) (net *nn.Network, x []float32, labels []int32) {
 	t.Helper()
 	r := rng(1)
 	m, err := models.New(name, 10, shape, r)
@@ -124,5 +124,5 @@ func benchmarkNetwork(t testing.TB, name string, shape []int, batch int) (net *n
 	for i := range labels {
 		labels[i] = int32(r.IntN(10))
 	}
-	return networkFor(t, m, shape, nn.Config{Threads: 2}), x, labels
+	return networkFor(t, m, shape, nn.Config{Threads: threads}), x, labels
 }

@@ -2,8 +2,10 @@ package models_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
+	"github.com/coda-ml/coda/datasets"
 	"github.com/coda-ml/coda/models"
 	"github.com/coda-ml/coda/nn"
 	"github.com/coda-ml/coda/optim"
@@ -60,4 +62,92 @@ func testThreads(t *testing.T, name string, steps int) {
 			}
 		}
 	}
+}
+
+// TestRunsDoNotDependOnParallelism trains models on augmented images with
+// dropout: a second run, more threads and more goroutines of the loader all give
+// the same losses and the same state to the bit.
+func TestRunsDoNotDependOnParallelism(t *testing.T) {
+	for name, build := range map[string]func() (nn.Module, error){
+		"convnet":   func() (nn.Module, error) { return models.New("convnet", 10, cifar, rng(3)) },
+		"resnet20":  func() (nn.Module, error) { return models.New("resnet20", 10, cifar, rng(3)) },
+		"vgg-small": func() (nn.Module, error) { return models.New("vgg-small", 10, cifar, rng(3)) },
+		"vgg": func() (nn.Module, error) { // with dropout
+			return models.NewVGG(models.VGGConfig{Stages: [5]int{1, 1, 1, 1, 1}, BatchNorm: true, Hidden: 16}, 10, cifar, rng(3))
+		},
+	} {
+		run := func(threads, workers int) []uint32 {
+			m, err := build()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return trainAugmented(t, m, threads, workers)
+		}
+		want := run(1, 1)
+		for _, c := range []struct{ threads, workers int }{{1, 1}, {2, 2}, {3, 5}} {
+			if !slices.Equal(run(c.threads, c.workers), want) {
+				t.Errorf("%s: %d threads and %d goroutines of the loader give other bits", name, c.threads, c.workers)
+			}
+		}
+	}
+}
+
+var cifar = []int{3, 32, 32}
+
+// trainAugmented trains for an epoch of three steps, the last of them smaller,
+// and returns the bits of the losses and of the model's state.
+func trainAugmented(t *testing.T, m nn.Module, threads, workers int) (bits []uint32) {
+	t.Helper()
+	set, _, err := datasets.Load(t.Context(), "synthetic", datasets.Options{Synthetic: datasets.Synthetic{Seed: 3, Train: 16, Test: 1, Shape: cifar}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loader, err := datasets.NewLoader(set, datasets.LoaderConfig{
+		Batch: 6, Shuffle: true, Seed: 5, Prefetch: workers, Workers: workers, Augment: datasets.Augment{Pad: 4, Flip: true, Cutout: 8},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	net := networkFor(t, m, cifar, nn.Config{Threads: threads, Seed: 9})
+	sgd, err := optim.NewSGD(optim.SGDConfig{LR: optim.Constant(0.02), Momentum: 0.9, Decay: 5e-4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for batch, err := range loader.Epoch(t.Context(), 0, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		loss, _, err := net.Train(t.Context(), batch.Step+1, batch.X, batch.Labels)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := sgd.Step(batch.Step+1, optimParams(net)); err != nil {
+			t.Fatal(err)
+		}
+		wide := math.Float64bits(loss)
+		bits = append(bits, uint32(wide>>32), uint32(wide))
+	}
+	return append(bits, stateBits(t, m)...)
+}
+
+// stateBits returns the bits of a model's parameters and buffers.
+func stateBits(t *testing.T, m nn.Module) (bits []uint32) {
+	t.Helper()
+	state, err := nn.State(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range state {
+		var data []float32
+		switch {
+		case v.Param != nil:
+			data = v.Param.Value.Data
+		case v.Buffer != nil:
+			data = v.Buffer.Value.Data
+		}
+		for _, x := range data {
+			bits = append(bits, math.Float32bits(x))
+		}
+	}
+	return bits
 }

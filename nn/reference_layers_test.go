@@ -47,6 +47,12 @@ func refOther(t *testing.T, m Module, values map[*Param][]float64, x []float64, 
 		return refSoftmax(x, s[len(s)-1], math.Exp), s
 	case LogSoftmax:
 		return refSoftmax(x, s[len(s)-1], func(v float64) float64 { return v }), s
+	case *masked:
+		y := slices.Clone(x)
+		for i, v := range m.mask {
+			y[i] *= float64(v)
+		}
+		return y, s
 	case *Embedding:
 		dim := m.Weight.Value.Shape[1]
 		var y []float64
