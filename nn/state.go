@@ -175,8 +175,8 @@ func read(f *safetensors.File, entries []safetensors.Entry, state []NamedValue) 
 // StateError lists how the tensors of a file differ from those of a model.
 type StateError struct {
 	Path       string
-	Missing    []string // in the model only
-	Unexpected []string // in the file only
+	Missing    []string // in the model only: "fc1.weight: want F32 [10 6]"
+	Unexpected []string // in the file only: "fc9.weight: F32 [10 6]"
 	Misshapen  []string // in both: "fc1.weight: F32 [10 5], want F32 [10 6]"
 }
 
@@ -208,14 +208,14 @@ func compare(path string, entries []safetensors.Entry, state []NamedValue) error
 		}
 		switch {
 		case !ok && v.Counter == nil:
-			diff.Missing = append(diff.Missing, v.Name)
+			diff.Missing = append(diff.Missing, fmt.Sprintf("%s: want %s %v", v.Name, dtype, shape))
 		case ok && (e.DType != dtype || !slices.Equal(e.Shape, shape)):
 			diff.Misshapen = append(diff.Misshapen, fmt.Sprintf("%s: %s %v, want %s %v", v.Name, e.DType, e.Shape, dtype, shape))
 		}
 	}
 	for _, e := range entries {
 		if _, left := in[e.Name]; left {
-			diff.Unexpected = append(diff.Unexpected, e.Name)
+			diff.Unexpected = append(diff.Unexpected, fmt.Sprintf("%s: %s %v", e.Name, e.DType, e.Shape))
 		}
 	}
 	if diff.Missing == nil && diff.Unexpected == nil && diff.Misshapen == nil {

@@ -72,11 +72,11 @@ func TestLoadStateIsStrict(t *testing.T) {
 	if !errors.As(err, &e) {
 		t.Fatalf("error %v, want a StateError", err)
 	}
-	want := &StateError{Path: path, Missing: []string{"x", "y"}, Unexpected: []string{"c", "d"}, Misshapen: []string{"b: F32 [2], want F32 [1 2]"}}
+	want := &StateError{Path: path, Missing: []string{"x: want F32 [2]", "y: want F32 [1]"}, Unexpected: []string{"c: F32 [2]", "d: F32 [2]"}, Misshapen: []string{"b: F32 [2], want F32 [1 2]"}}
 	if d := cmp.Diff(want, e); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	for _, say := range []string{path, `missing: ["x" "y"]`, `unexpected: ["c" "d"]`, `misshapen: ["b: F32 [2], want F32 [1 2]"]`} {
+	for _, say := range []string{path, `missing: ["x: want F32 [2]" "y: want F32 [1]"]`, `unexpected: ["c: F32 [2]" "d: F32 [2]"]`, `misshapen: ["b: F32 [2], want F32 [1 2]"]`} {
 		if !strings.Contains(err.Error(), say) {
 			t.Errorf("error %q, want it to say %q", err, say)
 		}

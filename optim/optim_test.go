@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/coda-ml/coda/internal/kernel"
+	"github.com/coda-ml/coda/internal/steady"
 	"github.com/coda-ml/coda/optim"
 )
 
@@ -238,7 +239,7 @@ func TestStepAllocatesNothing(t *testing.T) {
 	p := []optim.Param{{Name: "w", Value: make([]float32, n), Grad: make([]float32, n)}}
 	for name := range variants {
 		o := variant(t, name, optim.Constant(0.1), pool)
-		if got := testing.AllocsPerRun(10, func() {
+		if got := steady.Allocs(10, func() {
 			if err := o.Step(1, p); err != nil {
 				t.Fatal(err)
 			}
