@@ -290,6 +290,10 @@ func (c *Code) Threshold() int { return c.def.Threshold }
 // MDS tells whether the code claims that no smaller set than Threshold decodes.
 func (c *Code) MDS() bool { return c.def.MDS }
 
+// Pieces returns the number of pieces into which the gradient of a part is cut,
+// 1 for any other job.
+func (c *Code) Pieces() int { return max(1, c.def.Pieces) }
+
 // Outputs returns the number of wanted outputs.
 func (c *Code) Outputs() int { return len(c.wanted) }
 

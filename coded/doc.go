@@ -44,6 +44,12 @@
 //   - If S is too small, D is the least-squares estimate and its residual is the
 //     error to expect.
 //
+// A job may also be a sum: for the gradient over all parts of a data set one output is
+// wanted, the sum of every part's, and a worker returns a combination of those of the
+// parts that it knows ([EncodeGradients], [DecodeGradients]; R. Tandon et al.,
+// "Gradient coding", ICML 2017). [Weights.Amplification] tells how much the rounding
+// of what they send grows.
+//
 // So a new code is one file with a partition and coefficients: a [Family], whose
 // [Definition] for given sizes goes into the registry behind [New]. Package
 // codetest has the laws that it must satisfy; what it claims (a threshold, that

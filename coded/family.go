@@ -63,6 +63,7 @@ var registry = struct {
 func catalogue() []Family {
 	return slices.Concat(
 		linearFamilies,
+		gradientFamilies,
 	)
 }
 

@@ -32,7 +32,7 @@ func (c *Code) TaskLoads(t int) Loads {
 		Download: results / float64(len(c.wanted)),
 	}
 	if d.Kind == Gradients {
-		l.A = c.partsOf(t)
+		l.A = float64(len(c.Parts(t))*c.Pieces()) / float64(d.ABlocks)
 		l.B, l.Compute = 0, l.A
 		return l
 	}
@@ -50,22 +50,18 @@ func (c *Code) TaskLoads(t int) Loads {
 	return l
 }
 
-// partsOf gives the fraction of the data's parts that a task works on.
-func (c *Code) partsOf(t int) float64 {
-	pieces := max(1, c.def.Pieces)
-	used := make([]bool, c.def.ABlocks/pieces)
-	for _, row := range c.Rows(t) {
-		for a, v := range row {
-			if v != 0 {
-				used[a/pieces] = true
+// Parts lists the blocks of the left operand that a task combines, 0 <= t < N,
+// ascending: for a sum of gradients, the parts of the data that it works on.
+func (c *Code) Parts(t int) []int {
+	pieces := c.Pieces()
+	var parts []int
+	for p := range c.def.ABlocks / pieces {
+		for _, u := range c.Task(t).A {
+			if norm(u[p*pieces:(p+1)*pieces]) != 0 {
+				parts = append(parts, p)
+				break
 			}
 		}
 	}
-	n := 0
-	for _, u := range used {
-		if u {
-			n++
-		}
-	}
-	return float64(n) / float64(len(used))
+	return parts
 }
