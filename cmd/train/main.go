@@ -28,6 +28,7 @@ const (
 // cli is the whole command line; one struct gives parsing, help and YAML keys.
 type cli struct {
 	Run     runCmd     `cmd:"" help:"Train a model. With no arguments: the MNIST convnet, its large layers coded over 6 worker processes on this machine, any 4 enough."`
+	Eval    evalCmd    `cmd:"" help:"Evaluate a checkpoint: accuracy, loss, confusion matrix, every class."`
 	Worker  workerCmd  `cmd:"" help:"Serve a cluster until interrupted."`
 	Bench   benchCmd   `cmd:"" help:"Measure: gemm, convnet, layer."`
 	Codes   codesCmd   `cmd:"" help:"Show the codes: thresholds, loads, condition numbers; explain one by a drawing."`

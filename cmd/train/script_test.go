@@ -49,6 +49,25 @@ func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// scriptSameAccuracy is the command "sameaccuracy RUN EVAL": the last line of a
+// run's events and the only one of an evaluation tell the same accuracy.
+func scriptSameAccuracy(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: sameaccuracy RUN EVAL")
+	}
+	var told struct {
+		Run  float64 `json:"test_accuracy"`
+		Eval float64 `json:"accuracy"`
+	}
+	for _, name := range args {
+		lines := strings.Split(strings.TrimSpace(ts.ReadFile(name)), "\n")
+		ts.Check(json.Unmarshal([]byte(lines[len(lines)-1]), &told))
+	}
+	if told.Run != told.Eval || told.Run == 0 {
+		ts.Fatalf("accuracy %v of the run, %v of the evaluation", told.Run, told.Eval)
+	}
+}
+
 // scriptEvents is the command "events FILE LAST [STEPS]": the file, or stdout,
 // holds the events of a whole run and nothing else. They end with LAST.
 func scriptEvents(ts *testscript.TestScript, neg bool, args []string) {
@@ -195,9 +214,10 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits":  scriptExits,
-			"images": scriptImages,
-			"events": scriptEvents,
+			"exits":        scriptExits,
+			"images":       scriptImages,
+			"sameaccuracy": scriptSameAccuracy,
+			"events":       scriptEvents,
 		},
 		Setup: func(env *testscript.Env) error {
 			// The module cache and the user's cache hold the data sets.

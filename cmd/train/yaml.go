@@ -49,12 +49,15 @@ func (f resumeFlag) BeforeResolve(k *kong.Kong, ctx *kong.Context, trace *kong.P
 	return nil
 }
 
+// maxConfig bounds the size of a YAML file.
+const maxConfig = 1 << 20
+
 // yamlLoader returns kong's loader of -c files. An unknown key or a value of
 // the wrong type is an error that shows line and column. Values become the
 // defaults of the flags of the same name; what has no flag goes to l.
 func yamlLoader(l *lists) kong.ConfigurationLoader {
 	return func(r io.Reader) (kong.Resolver, error) {
-		text, err := io.ReadAll(io.LimitReader(r, 1<<20))
+		text, err := io.ReadAll(io.LimitReader(r, maxConfig))
 		if err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -239,6 +240,39 @@ func LoadNewest(dir string, model nn.Module, o optim.Optimizer) (Checkpoint, err
 			return c, o.LoadState(state)
 		case errors.As(err, &misfit):
 			return Checkpoint{}, err
+		}
+		broken = append(broken, err)
+	}
+	return Checkpoint{}, errors.Join(broken...)
+}
+
+// LoadModel reads the model of a checkpoint, and nothing else, from its folder,
+// or of the newest one that can be read from a folder of checkpoints. It is the
+// model to use: with averages (Config.EMA), these.
+func LoadModel(dir string, model nn.Module) (Checkpoint, error) {
+	paths := []string{dir}
+	if _, err := os.Stat(filepath.Join(dir, stateFile)); errors.Is(err, fs.ErrNotExist) {
+		names, err := checkpoints(dir)
+		if err != nil {
+			return Checkpoint{}, err
+		}
+		if len(names) == 0 {
+			return Checkpoint{}, fmt.Errorf("%s holds no checkpoint", dir)
+		}
+		paths = nil
+		for _, name := range slices.Backward(names) {
+			paths = append(paths, filepath.Join(dir, name))
+		}
+	}
+	var broken []error
+	for _, path := range paths {
+		c := Checkpoint{Dir: path, Broken: broken}
+		err := readState(filepath.Join(path, stateFile), &c)
+		if err == nil {
+			_, err = nn.LoadState(filepath.Join(path, modelFile), model)
+		}
+		if misfit := (*nn.StateError)(nil); err == nil || errors.As(err, &misfit) {
+			return c, err
 		}
 		broken = append(broken, err)
 	}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/coda-ml/coda/datasets"
+	"github.com/coda-ml/coda/models"
+	"github.com/coda-ml/coda/nn"
+	"github.com/coda-ml/coda/nn/train"
+)
+
+// evalCmd evaluates a checkpoint on the test part of a data set.
+type evalCmd struct {
+	Path    string   `arg:"" name:"path" help:"A run folder, of which the newest whole checkpoint is taken, or a checkpoint in one."`
+	Dataset string   `placeholder:"NAME" help:"Data set: ${datasets} (default: that of the run)."`
+	DataDir string   `placeholder:"DIR" help:"Folder that holds the data set's files (default: as in the run)."`
+	Offline bool     `help:"Never touch the network for data."`
+	Mirror  []string `sep:"none" placeholder:"URL" help:"Folder to download the data set's files from; repeatable."`
+	Batch   int      `placeholder:"N" help:"Images a batch (default: 256)."`
+	Threads int      `placeholder:"N" help:"Goroutines that compute (default: the processor's cores)."`
+	JSON    string   `name:"json" placeholder:"PATH" help:"Write the report as one JSON object ('-': to standard output, and nothing else there)."`
+}
+
+// evalBatch is the number of images a batch where none is given.
+const evalBatch = 256
+
+// Run evaluates.
+func (e *evalCmd) Run(ctx context.Context, t terminal) error {
+	if e.Batch < 0 || e.Threads < 0 {
+		return usageError{fmt.Errorf("--batch %d, --threads %d: want at least 1", e.Batch, e.Threads)}
+	}
+	flags, checkpoints, err := e.settings()
+	if err != nil {
+		return err
+	}
+	set, model, c, err := loadEvaluation(ctx, flags, checkpoints)
+	if err != nil {
+		return err
+	}
+	network, err := nn.NewNetwork(model, set.Shape, nn.Config{Threads: e.Threads})
+	if err != nil {
+		return err
+	}
+	report, err := train.Classify(ctx, network, set, max(e.Batch, 1))
+	if err := errors.Join(err, network.Close()); err != nil {
+		return err
+	}
+	return e.write(t, newEvalReport(flags, set, c, report))
+}
+
+// settings returns the settings of the run as far as an evaluation has them,
+// changed by the flags, and where its checkpoints are.
+func (e *evalCmd) settings() (flags *runFlags, checkpoints string, err error) {
+	folder, checkpoints := e.Path, filepath.Join(e.Path, checkpointsName)
+	if !exists(filepath.Join(folder, configName)) {
+		folder, checkpoints = filepath.Join(e.Path, "..", ".."), e.Path
+	}
+	saved, err := readConfig(filepath.Join(folder, configName))
+	if err != nil {
+		return nil, "", usageError{fmt.Errorf("%s is neither a run folder nor a checkpoint in one: %w", e.Path, err)}
+	}
+	flags = &saved.Flags
+	if e.Dataset != "" && e.Dataset != flags.Dataset {
+		flags.Dataset, flags.DataDir = e.Dataset, ""
+	}
+	if e.DataDir != "" || len(e.Mirror) > 0 {
+		flags.DataDir, flags.Mirror = e.DataDir, e.Mirror
+	}
+	if e.Offline {
+		flags.Offline, flags.Mirror = true, e.Mirror
+	}
+	if e.Batch == 0 {
+		e.Batch = evalBatch
+	}
+	if e.Threads == 0 {
+		e.Threads = runtime.GOMAXPROCS(0)
+	}
+	var problems []error
+	flags.validateSource(func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) })
+	if err := errors.Join(problems...); err != nil {
+		return nil, "", usageError{err}
+	}
+	return flags, checkpoints, nil
+}
+
+// readConfig reads the settings of a run.
+func readConfig(path string) (*fileSettings, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // only read
+	text, err := io.ReadAll(io.LimitReader(f, maxConfig))
+	if err != nil {
+		return nil, err
+	}
+	var s fileSettings
+	if err := yaml.UnmarshalWithOptions(text, &s, yaml.Strict()); err != nil {
+		return nil, describeYAML(f, text, err)
+	}
+	return &s, nil
+}
+
+// loadEvaluation loads the test images and the model of the checkpoint.
+func loadEvaluation(ctx context.Context, f *runFlags, checkpoints string) (*datasets.Set, nn.Module, train.Checkpoint, error) {
+	_, set, err := datasets.Load(ctx, f.Dataset, f.dataOptions())
+	if errors.Is(err, datasets.ErrUnknown) {
+		err = usageError{fmt.Errorf("--dataset: %w", err)}
+	}
+	if err != nil {
+		return nil, nil, train.Checkpoint{}, err
+	}
+	model, err := models.New(f.Model, set.Classes, set.Shape, newRand(f.Seed))
+	if err != nil {
+		return nil, nil, train.Checkpoint{}, fmt.Errorf("model %s on %s: %w", f.Model, f.Dataset, err)
+	}
+	c, err := train.LoadModel(checkpoints, model)
+	return set, model, c, err
+}
