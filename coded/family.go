@@ -76,6 +76,10 @@ var linearFamilies = []Family{
 	systematicGaussian,
 	cauchy,
 	lowWeight,
+	decodable,
+	hierarchical,
+	crossParity,
+	luby,
 	replication,
 	uncoded,
 }
