@@ -2,14 +2,25 @@
 // a trigonometric code, in this process: every product is decoded from another
 // four of the six, at random, and the loss is that of the local layers.
 //
-//	go run ./examples/coded
+//	$ go run ./examples/coded
+//	step   local  coded, any 4 of 6
+//	   1  2.3554  2.3554
+//	   5  1.9531  1.9531
+//	   9  1.1128  1.1128
+//	  13  0.2653  0.2653
+//	  17  0.0159  0.0159
+//	  21  0.0014  0.0014
+//	  25  0.0003  0.0003
+//	  29  0.0001  0.0001
 package main
 
 import (
 	"context"
 	"fmt"
+	"io"
 	"log"
 	"math/rand/v2"
+	"os"
 
 	"github.com/coda-ml/coda/coded"
 	"github.com/coda-ml/coda/datasets"
@@ -21,23 +32,30 @@ import (
 )
 
 func main() {
-	ctx := context.Background()
-	local, err := run(ctx, false)
-	if err != nil {
+	if err := run(context.Background(), os.Stdout); err != nil {
 		log.Fatal(err)
-	}
-	placed, err := run(ctx, true)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("step   local  coded, any 4 of 6")
-	for i := 0; i < len(local); i += 4 {
-		fmt.Printf("%4d  %.4f  %.4f\n", i+1, local[i], placed[i])
 	}
 }
 
-// run trains for one epoch and returns the losses.
-func run(ctx context.Context, onCluster bool) (losses []float64, err error) {
+// run trains both ways and prints the losses side by side.
+func run(ctx context.Context, out io.Writer) error {
+	local, err := losses(ctx, false)
+	if err != nil {
+		return err
+	}
+	placed, err := losses(ctx, true)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "step   local  coded, any 4 of 6")
+	for i := 0; i < len(local); i += 4 {
+		fmt.Fprintf(out, "%4d  %.4f  %.4f\n", i+1, local[i], placed[i])
+	}
+	return nil
+}
+
+// losses trains for one epoch and returns the loss of every step.
+func losses(ctx context.Context, onCluster bool) (list []float64, err error) {
 	images, test, err := datasets.Load(ctx, "synthetic", datasets.Options{})
 	if err != nil {
 		return nil, err
@@ -75,7 +93,7 @@ func run(ctx context.Context, onCluster bool) (losses []float64, err error) {
 	trainer, err := train.New(train.Config{
 		Model: model, Network: network, Optimizer: sgd, Train: loader, Test: test, Epochs: 1,
 		Hooks: []train.Hooks{{OnStep: func(_ context.Context, s train.StepInfo) error {
-			losses = append(losses, s.Loss)
+			list = append(list, s.Loss)
 			return nil
 		}}},
 	})
@@ -83,5 +101,5 @@ func run(ctx context.Context, onCluster bool) (losses []float64, err error) {
 		return nil, err
 	}
 	_, err = trainer.Run(ctx)
-	return losses, err
+	return list, err
 }

@@ -63,14 +63,14 @@ func (m *Net) Forward(g *nn.Graph, x *gorgonia.Node) (*gorgonia.Node, error) {
 }
 
 func main() {
-	if err := run(context.Background(), os.Stdout, "mnist"); err != nil {
+	if err := run(context.Background(), os.Stdout, "mnist", datasets.Options{}); err != nil {
 		log.Fatal(err)
 	}
 }
 
 // run lists the parameters of a Net and trains it for one epoch.
-func run(ctx context.Context, out io.Writer, dataset string) error {
-	images, test, err := datasets.Load(ctx, dataset, datasets.Options{})
+func run(ctx context.Context, out io.Writer, dataset string, o datasets.Options) error {
+	images, test, err := datasets.Load(ctx, dataset, o)
 	if err != nil {
 		return err
 	}

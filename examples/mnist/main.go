@@ -1,14 +1,21 @@
-// Mnist trains the MNIST convnet in this process, as a program of one's own
-// would: data, model, optimiser, training loop. It takes about a minute.
+// Mnist is the program to begin with: data, model, optimiser, training loop. It
+// trains a convolutional network on MNIST for one epoch, on all processors.
 //
-//	go run ./examples/mnist
+//	$ go run ./examples/mnist
+//	step 200: loss 0.0150
+//	step 400: loss 0.0202
+//	step 600: loss 0.0229
+//	step 800: loss 0.0025
+//	test accuracy 99.02 %
 package main
 
 import (
 	"context"
 	"fmt"
+	"io"
 	"log"
 	"math/rand/v2"
+	"os"
 
 	"github.com/coda-ml/coda/datasets"
 	"github.com/coda-ml/coda/models"
@@ -18,14 +25,14 @@ import (
 )
 
 func main() {
-	if err := run(context.Background()); err != nil {
+	if err := run(context.Background(), os.Stdout, "mnist", datasets.Options{}); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context) error {
+func run(ctx context.Context, out io.Writer, dataset string, o datasets.Options) error {
 	const epochs, seed = 1, 1
-	images, test, err := datasets.Load(ctx, "mnist", datasets.Options{})
+	images, test, err := datasets.Load(ctx, dataset, o)
 	if err != nil {
 		return err
 	}
@@ -53,8 +60,8 @@ func run(ctx context.Context) error {
 	trainer, err := train.New(train.Config{
 		Model: model, Network: network, Optimizer: sgd, Train: loader, Test: test, Epochs: epochs,
 		Hooks: []train.Hooks{{OnStep: func(_ context.Context, s train.StepInfo) error {
-			if s.Step%100 == 0 {
-				fmt.Printf("step %d: loss %.4f\n", s.Step, s.Loss)
+			if s.Step%200 == 0 {
+				fmt.Fprintf(out, "step %d: loss %.4f\n", s.Step, s.Loss)
 			}
 			return nil
 		}}},
@@ -66,6 +73,6 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("test accuracy %.2f %%\n", 100*result.TestAccuracy)
+	fmt.Fprintf(out, "test accuracy %.2f %%\n", 100*result.TestAccuracy)
 	return nil
 }
