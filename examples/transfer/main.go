@@ -12,6 +12,12 @@
 // about a minute:
 //
 //	$ go run ./examples/transfer
+//	digits 0 to 4, the whole model
+//	training 271861 of 271861 parameters
+//	step 100: test accuracy 98.83 %
+//	digits 5 to 9, the head alone
+//	training 325 of 271861 parameters
+//	step 100: test accuracy 86.55 %
 package main
 
 import (
