@@ -106,10 +106,17 @@ func (t *globalPool) part(i int) {
 func (u *globalUnpool) part(i int) {
 	t := (*globalPool)(u)
 	for c := i * globalPlanes; c < min((i+1)*globalPlanes, t.planes); c++ {
-		d := t.out[c] / float32(t.size)
-		plane := t.in[c*t.size:][:t.size]
-		for k := range plane {
-			plane[k] = d
-		}
+		fill(t.in[c*t.size:][:t.size], t.out[c]/float32(t.size))
+	}
+}
+
+// fill sets every entry of x to v: copies are faster than stores one by one.
+func fill(x []float32, v float32) {
+	if len(x) == 0 {
+		return
+	}
+	x[0] = v
+	for n := 1; n < len(x); n *= 2 {
+		copy(x[n:], x[:n])
 	}
 }

@@ -3,6 +3,11 @@ package kernel
 // planarPlanes is the least number of source planes of a part.
 const planarPlanes = 8
 
+// maxTapSums bounds the vectors times taps of one call of an assembly kernel,
+// which cannot be preempted, to a fraction of a millisecond. It is a variable for
+// the tests.
+var maxTapSums = 1 << 18
+
 // groupsOfPart returns how many groups, of one image or of several, a part takes.
 func (c *planar) groupsOfPart() int { return ceilDiv(planarPlanes, c.in) }
 
@@ -62,7 +67,11 @@ func (c *planar) phase(f *planarPhase, src []float32, channel int, dst []float32
 	if c.bias != nil {
 		start, floor = c.bias[channel], c.floor
 	}
-	tapSumsVec(dst, ld, src, f.rows.stride*c.source.pw, c.taps(channel)[f.first:], f.off, f.rows.count, n, start, floor)
+	pitch := f.rows.stride * c.source.pw
+	per := max(1, maxTapSums/(len(f.off)*ceilDiv(n, tapLanes)))
+	for r := 0; r < f.rows.count; r += per {
+		tapSumsVec(dst[r*ld:], ld, src[r*pitch:], pitch, c.taps(channel)[f.first:], f.off, min(per, f.rows.count-r), n, start, floor)
+	}
 }
 
 // joinColumns sets column j of rows of n entries to the columns j/step of the

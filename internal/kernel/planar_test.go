@@ -53,6 +53,21 @@ func TestPlanar(t *testing.T) {
 	}
 }
 
+// Rows that are computed in several calls have the same bits.
+func TestPlanarRowsInParts(t *testing.T) {
+	limit := maxTapSums
+	defer func() { maxTapSums = limit }()
+	for _, g := range planarShapes {
+		maxTapSums = limit
+		want, got := randomConvData(g, 6), randomConvData(g, 6)
+		want.compute(nil, nil)
+		maxTapSums = 1
+		got.compute(nil, nil)
+		checkSame(t, "output", got.gotY, want.gotY)
+		checkSame(t, "gradient of the input", got.gotDX, want.gotDX)
+	}
+}
+
 // The sums of a large batch are as good as float64 lets them be in parts.
 func TestPlanarGradientOfManyImages(t *testing.T) {
 	withVectors(t, func(t *testing.T) {
@@ -113,9 +128,7 @@ func TestDepthwise(t *testing.T) {
 // full returns n entries, all the same.
 func full(n int, v float32) []float32 {
 	x := make([]float32, n)
-	for i := range x {
-		x[i] = v
-	}
+	fill(x, v)
 	return x
 }
 
