@@ -3,6 +3,7 @@
 //	train run        train a model; with no arguments: the MNIST convnet, its large
 //	                 layers coded over 6 worker processes, any 4 enough
 //	train eval       evaluate a checkpoint
+//	train summary    show the model
 //	train worker     serve a cluster
 //	train bench      measure
 //	train keygen     make a new cluster key

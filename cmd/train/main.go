@@ -29,6 +29,7 @@ const (
 type cli struct {
 	Run     runCmd     `cmd:"" help:"Train a model. With no arguments: the MNIST convnet, its large layers coded over 6 worker processes on this machine, any 4 enough."`
 	Eval    evalCmd    `cmd:"" help:"Evaluate a checkpoint: accuracy, loss, confusion matrix, every class."`
+	Summary summaryCmd `cmd:"" help:"Show the model: layers, shapes, parameters, flops, placement."`
 	Worker  workerCmd  `cmd:"" help:"Serve a cluster until interrupted."`
 	Bench   benchCmd   `cmd:"" help:"Measure: gemm, convnet, layer."`
 	Codes   codesCmd   `cmd:"" help:"Show the codes: thresholds, loads, condition numbers; explain one by a drawing."`

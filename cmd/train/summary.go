@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/coda-ml/coda/datasets"
+	"github.com/coda-ml/coda/dist/plan"
+	"github.com/coda-ml/coda/nn"
+)
+
+// summaryCmd shows what a run would train, or what one has trained.
+type summaryCmd struct {
+	Path      string `arg:"" optional:"" name:"path" help:"A run folder or a YAML file, whose settings are taken; flags win."`
+	Model     string `placeholder:"NAME" help:"Model: ${models} (default convnet)."`
+	Dataset   string `placeholder:"NAME" help:"Data set: ${datasets} (default mnist). Only folder:PATH is read."`
+	DataDir   string `placeholder:"DIR" help:"Folder that a relative folder:PATH is in."`
+	Batch     string `placeholder:"N" help:"Images a step."`
+	Placement string `placeholder:"NAME" help:"Where the layers' products are computed, as in train run."`
+	Code      string `placeholder:"NAME" help:"Code of the placed layers."`
+	Workers   string `placeholder:"N" help:"Workers, each with a shard of every placed layer."`
+	K         string `name:"k" placeholder:"N" help:"Answers that suffice."`
+	JSON      string `name:"json" placeholder:"PATH" help:"Write the summary as one JSON object ('-': to standard output, and nothing else there)."`
+}
+
+// Run prints the summary.
+func (s *summaryCmd) Run(ctx context.Context, t terminal) error {
+	settings, err := s.settings()
+	if err != nil {
+		return err
+	}
+	r := &run{runFlags: &settings.runFlags, lists: settings.lists}
+	report, err := summarise(ctx, r)
+	if err != nil {
+		return err
+	}
+	switch s.JSON {
+	case "":
+		_, err := io.WriteString(t.stdout, report.text())
+		return err
+	case "-":
+		return jsonSink{t.stdout}.emit(report)
+	}
+	f, err := os.Create(s.JSON)
+	if err != nil {
+		return fmt.Errorf("--json: %w", err)
+	}
+	return errors.Join(jsonSink{f}.emit(report), f.Close())
+}
+
+// settings are those that train run would have with the same arguments.
+func (s *summaryCmd) settings() (*runCmd, error) {
+	args := []string{"run"}
+	if s.Path != "" {
+		path := s.Path
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			path = filepath.Join(path, configName)
+		}
+		args = append(args, "--config="+path)
+	}
+	for _, f := range []struct{ name, value string }{
+		{"model", s.Model}, {"dataset", s.Dataset}, {"data-dir", s.DataDir}, {"batch", s.Batch},
+		{"placement", s.Placement}, {"code", s.Code}, {"workers", s.Workers}, {"k", s.K},
+	} {
+		if f.value != "" {
+			args = append(args, "--"+f.name+"="+f.value)
+		}
+	}
+	var c cli
+	parser, err := newParser(&c, terminal{io.Discard, io.Discard})
+	if err != nil {
+		return nil, fmt.Errorf("command line: %w", err)
+	}
+	if _, err := parser.Parse(args); err != nil {
+		return nil, usageError{err}
+	}
+	if s.Workers != "" {
+		c.Run.N = 0 // as many shards as workers, whatever the run had
+	}
+	if err := c.Run.validate(runtime.GOMAXPROCS(0), c.Run.lists); err != nil {
+		return nil, usageError{err}
+	}
+	return &c.Run, nil
+}
+
+// summary is one JSON object.
+type summary struct {
+	Event   string       `json:"event"` // summary
+	Model   string       `json:"model"`
+	Dataset string       `json:"dataset"`
+	Input   []int        `json:"input"` // of one image
+	Classes int          `json:"classes"`
+	Batch   int          `json:"batch"`
+	Layers  []summaryRow `json:"layers"`
+	Params  int          `json:"parameters"`
+	Trained int          `json:"trained"`
+	Flops   int64        `json:"flops"`          // see summaryRow
+	Bytes   int64        `json:"bytes_per_step"` // see summaryRow
+}
+
+type summaryRow struct {
+	Layer      string `json:"layer"`
+	Kind       string `json:"kind"`
+	Output     []int  `json:"output"` // of one image
+	Parameters int    `json:"parameters"`
+	Flops      int64  `json:"flops"` // forward, of one image; only products, a multiplication and an addition are two
+	Placement  string `json:"placement,omitempty"`
+	Code       string `json:"code,omitempty"`
+	N          int    `json:"n,omitempty"`
+	K          int    `json:"k,omitempty"`
+	Bytes      int64  `json:"bytes_per_step,omitempty"` // on the wire: n(|X|+|dY|) + |Y| + |dX|, at least
+}
+
+// summarise builds the model and decides where its layers compute, as a run does.
+func summarise(ctx context.Context, r *run) (*summary, error) {
+	shape, classes, err := datasets.Describe(ctx, r.Dataset, r.dataOptions())
+	if errors.Is(err, datasets.ErrUnknown) {
+		return nil, usageError{fmt.Errorf("--dataset: %w", err)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.train = &datasets.Set{Shape: shape, Classes: classes}
+	if err := r.buildModel(); err != nil {
+		return nil, err
+	}
+	if err := r.setParams(); err != nil {
+		return nil, err
+	}
+	layers, err := nn.Describe(r.model, shape)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.place(); err != nil {
+		return nil, err
+	}
+	s := &summary{Event: "summary", Model: r.Model, Dataset: r.Dataset, Input: shape, Classes: classes, Batch: r.Batch, Params: r.parameters, Trained: r.trained}
+	modules, err := nn.Modules(r.model)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range layers {
+		s.add(r, l, modules)
+	}
+	return s, nil
+}
+
+// add adds the row of a layer.
+func (s *summary) add(r *run, l nn.LayerInfo, modules []nn.NamedModule) {
+	row := summaryRow{Layer: l.Name, Kind: l.Kind, Output: l.Output, Parameters: l.Parameters, Flops: l.Flops}
+	for _, placed := range r.layers {
+		if placed.Layer == l.Name {
+			row.Placement, row.Code, row.N, row.K = placed.Placement, placed.Code, placed.N, placed.K
+		}
+	}
+	if row.Placement == plan.Resident {
+		row.Bytes = r.residentBytes(l.Name, row.N, modules)
+	}
+	s.Flops += row.Flops
+	s.Bytes += row.Bytes
+	s.Layers = append(s.Layers, row)
+}
+
+// residentBytes is what a step sends and receives for a resident layer at
+// least. The gradient of the input is not computed where nothing before the
+// layer is trained.
+func (r *run) residentBytes(layer string, n int, modules []nn.NamedModule) int64 {
+	trained := false
+	for _, m := range modules {
+		switch l := m.Module.(type) {
+		case *nn.Linear:
+			if m.Name == layer {
+				x, y := int64(r.Batch*l.Weight.Value.Shape[1]), int64(r.Batch*l.Weight.Value.Shape[0])
+				floats := int64(n)*(x+y) + y
+				if trained {
+					floats += x
+				}
+				return 4 * floats
+			}
+			trained = trained || !l.Weight.Frozen
+		case *nn.Conv2d:
+			trained = trained || !l.Weight.Frozen
+		}
+	}
+	return 0
+}
+
+// text is the summary for people.
+func (s *summary) text() string {
+	b := &strings.Builder{}
+	fmt.Fprintf(b, "%s on %s: images of %s, %d classes, %d images a step\n\n", s.Model, s.Dataset, times(s.Input), s.Classes, s.Batch)
+	width := len("layer")
+	for _, l := range s.Layers {
+		width = max(width, len(l.Layer))
+	}
+	fmt.Fprintf(b, "%-*s  %-12s  %12s  %11s  %14s  %s\n", width, "layer", "computes", "output", "parameters", "flops", "placement")
+	for _, l := range s.Layers {
+		line := fmt.Sprintf("%-*s  %-12s  %12s  %11d  %14d  %s", width, l.Layer, l.Kind, times(l.Output), l.Parameters, l.Flops, l.where())
+		fmt.Fprintln(b, strings.TrimRight(line, " "))
+	}
+	fmt.Fprintf(b, "%-*s  %-12s  %12s  %11d  %14d\n\n", width, "sum", "", "", s.Params, s.Flops)
+	fmt.Fprintf(b, "%d of %d parameters are trained. Flops are those of one image forward: products only, a multiplication and an addition are two.\n", s.Trained, s.Params)
+	if s.Bytes > 0 {
+		fmt.Fprintf(b, "A step sends and receives at least %s for the resident layers.\n", bytesText(s.Bytes))
+	}
+	return b.String()
+}
+
+func (l summaryRow) where() string {
+	if l.Placement != plan.Resident {
+		return l.Placement
+	}
+	return fmt.Sprintf("%s, %s, any %d of %d", l.Placement, l.Code, l.K, l.N)
+}
+
+// times prints a shape: "3x32x32".
+func times(shape []int) string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(shape), "[]"), " ", "x")
+}
