@@ -1,13 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/goccy/go-yaml"
 
@@ -24,18 +24,15 @@ type evalCmd struct {
 	DataDir string   `placeholder:"DIR" help:"Folder that holds the data set's files (default: as in the run)."`
 	Offline bool     `help:"Never touch the network for data."`
 	Mirror  []string `sep:"none" placeholder:"URL" help:"Folder to download the data set's files from; repeatable."`
-	Batch   int      `placeholder:"N" help:"Images a batch (default: 256)."`
-	Threads int      `placeholder:"N" help:"Goroutines that compute (default: the processor's cores)."`
+	Batch   int      `placeholder:"N" help:"Images a batch (default: as in the run)."`
+	Threads int      `placeholder:"N" help:"Goroutines that compute (default: as in the run)."`
 	JSON    string   `name:"json" placeholder:"PATH" help:"Write the report as one JSON object ('-': to standard output, and nothing else there)."`
 }
-
-// evalBatch is the number of images a batch where none is given.
-const evalBatch = 256
 
 // Run evaluates.
 func (e *evalCmd) Run(ctx context.Context, t terminal) error {
 	if e.Batch < 0 || e.Threads < 0 {
-		return usageError{fmt.Errorf("--batch %d, --threads %d: want at least 1", e.Batch, e.Threads)}
+		return usageError{fmt.Errorf("--batch %d, --threads %d: want at least 1, or 0 for those of the run", e.Batch, e.Threads)}
 	}
 	flags, checkpoints, err := e.settings()
 	if err != nil {
@@ -45,11 +42,11 @@ func (e *evalCmd) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	network, err := nn.NewNetwork(model, set.Shape, nn.Config{Threads: e.Threads})
+	network, err := nn.NewNetwork(model, set.Shape, nn.Config{Threads: flags.Threads})
 	if err != nil {
 		return err
 	}
-	report, err := train.Classify(ctx, network, set, max(e.Batch, 1))
+	report, err := train.Classify(ctx, network, set, flags.Batch)
 	if err := errors.Join(err, network.Close()); err != nil {
 		return err
 	}
@@ -77,12 +74,7 @@ func (e *evalCmd) settings() (flags *runFlags, checkpoints string, err error) {
 	if e.Offline {
 		flags.Offline, flags.Mirror = true, e.Mirror
 	}
-	if e.Batch == 0 {
-		e.Batch = evalBatch
-	}
-	if e.Threads == 0 {
-		e.Threads = runtime.GOMAXPROCS(0)
-	}
+	flags.Batch, flags.Threads = cmp.Or(e.Batch, flags.Batch), cmp.Or(e.Threads, flags.Threads)
 	var problems []error
 	flags.validateSource(func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) })
 	if err := errors.Join(problems...); err != nil {
