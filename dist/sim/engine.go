@@ -1,0 +1,192 @@
+package sim
+
+import "math"
+
+// Link is what a message costs. Times are in units of a shard's time; the zero
+// value is a network that costs nothing.
+type Link struct {
+	Latency float64 // of a message, either way
+	Operand float64 // time that the round's operand takes to pass to a worker
+	Result  float64 // time that the result of a whole shard takes to pass back
+}
+
+// Round is what became of a round.
+type Round struct {
+	Time  float64 // until the coordinator could decode; +Inf if it never could
+	Ideal float64 // see Ideal
+	Spent float64 // work done by then, in shards, finished or not
+	Used  float64 // of it, work whose result decoding uses
+}
+
+// engine runs rounds of a plan in virtual time. The coordinator tops each
+// worker's queue up whenever it hears of something; workers do what they have
+// been given in order, and see between two tasks what has been called off.
+type engine struct {
+	plan     *Plan
+	schedule Schedule
+	link     Link
+	room     int // tasks that a worker is given ahead
+	paces    []Pace
+	workers  []worker
+	events   events
+	now      float64
+	round    Round
+}
+
+type worker struct {
+	queue []task  // given and not answered; if busy, the first is being done
+	owed  int     // tasks that the coordinator still wants
+	busy  bool    // its next result is on the way, or never comes
+	began float64 // the task at work
+	free  float64 // when it is done with that
+	wire  float64 // when its link is free
+}
+
+type task struct {
+	chunk   int
+	arrives float64
+	dropped bool    // it is not wanted any more,
+	drop    float64 // and that is known to the worker from then on
+}
+
+func newEngine(plan *Plan, link Link, room int) *engine {
+	return &engine{
+		plan: plan, schedule: plan.Schedule(), link: link, room: room,
+		paces: make([]Pace, len(plan.Load)), workers: make([]worker, len(plan.Load)),
+	}
+}
+
+// run runs a round at the engine's paces.
+func (e *engine) run() Round {
+	e.schedule.Reset()
+	e.events = e.events[:0]
+	e.round = Round{Time: math.Inf(1)}
+	e.now = 0
+	for i := range e.workers {
+		w := &e.workers[i]
+		*w = worker{queue: w.queue[:0], free: e.link.Operand}
+	}
+	for i := range e.workers {
+		e.fill(i)
+	}
+	for len(e.events) > 0 && !e.schedule.Done() {
+		e.now = e.events[0].at
+		e.arrive(int(e.events[0].worker))
+	}
+	if e.schedule.Done() {
+		e.round.Time = e.now
+	}
+	for i := range e.workers {
+		e.settle(i)
+	}
+	return e.round
+}
+
+// arrive handles the first event: a result reaches the coordinator.
+func (e *engine) arrive(i int) {
+	w := &e.workers[i]
+	t := w.queue[0]
+	w.queue = append(w.queue[:0], w.queue[1:]...)
+	w.busy = false
+	if !t.dropped {
+		w.owed--
+	}
+	useful, ready := e.schedule.Finish(i, t.chunk)
+	load := e.plan.Load[i]
+	e.round.Spent += load
+	if useful {
+		e.round.Used += load
+	}
+	if e.schedule.Done() {
+		return
+	}
+	if at, ok := e.begin(i); ok {
+		e.events.replace(event{at, int32(i)})
+	} else {
+		e.events.pop()
+	}
+	e.fill(i)
+	if ready {
+		e.call(t.chunk)
+	}
+}
+
+// call takes back what has been given out of a chunk that is ready, and gives
+// everyone who has room now, or who may do now what it could not before.
+func (e *engine) call(chunk int) {
+	for i := range e.workers {
+		w := &e.workers[i]
+		for j := range w.queue {
+			if t := &w.queue[j]; t.chunk == chunk && !t.dropped {
+				t.dropped, t.drop = true, e.now+e.link.Latency
+				w.owed--
+			}
+		}
+		e.fill(i)
+	}
+}
+
+// fill gives a worker as much to do as it has room for.
+func (e *engine) fill(i int) {
+	if e.plan.Load[i] == 0 {
+		return
+	}
+	for w := &e.workers[i]; w.owed < e.room; {
+		chunk, ok := e.schedule.Next(i, w.owed == 0)
+		if !ok {
+			return
+		}
+		e.schedule.Start(i, chunk)
+		w.queue = append(w.queue, task{chunk: chunk, arrives: e.now + e.link.Latency})
+		w.owed++
+		if !w.busy {
+			if at, ok := e.begin(i); ok {
+				e.events.push(event{at, int32(i)})
+			}
+		}
+	}
+}
+
+// begin lets a worker begin the next task of its queue, if there is one, and
+// returns when the result reaches the coordinator, if it ever does. The
+// coordinator's time may be past the worker's beginning by a latency: what has
+// been called off since could not have reached it.
+func (e *engine) begin(i int) (at float64, ok bool) {
+	w := &e.workers[i]
+	for len(w.queue) > 0 {
+		t := w.queue[0]
+		start := max(w.free, t.arrives)
+		if t.dropped && t.drop <= start {
+			w.queue = append(w.queue[:0], w.queue[1:]...)
+			continue
+		}
+		w.busy, w.began = true, start
+		w.free = e.paces[i].Finish(start, e.plan.Load[i])
+		w.wire = max(w.free, w.wire) + e.link.Result*e.plan.Load[i]
+		return w.wire + e.link.Latency, !math.IsInf(w.wire, 1)
+	}
+	return 0, false
+}
+
+// settle counts what a worker has done of tasks whose results have not come.
+func (e *engine) settle(i int) {
+	w := &e.workers[i]
+	if !w.busy {
+		return
+	}
+	end := e.round.Time
+	start, free := w.began, w.free
+	for j, t := range w.queue {
+		if j > 0 {
+			start = max(free, t.arrives)
+			if t.dropped && t.drop <= start {
+				continue
+			}
+			free = e.paces[i].Finish(start, e.plan.Load[i])
+		}
+		if !(start < end) {
+			return
+		}
+		e.round.Spent += e.paces[i].Work(start, min(end, free))
+	}
+}
