@@ -13,22 +13,25 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/coda-ml/coda/dist/sim"
 )
 
 // benchCmd measures. Every benchmark writes rows: JSON objects for programs,
 // a table for people.
 type benchCmd struct {
-	Names   []string `arg:"" name:"name" help:"What to measure: gemm (float32 products), conv (convolutions), convnet, resnet20, vgg (training and inference steps), layer (one resident Linear over paced worker processes)."`
+	Names   []string `arg:"" name:"name" help:"What to measure: gemm (float32 products), conv (convolutions), convnet, resnet20, vgg (training and inference steps), layer (one resident Linear over paced worker processes), sim (strategies against stragglers in virtual time)."`
 	JSON    string   `name:"json" placeholder:"PATH" help:"Write JSON lines instead of a table ('-': to standard output)."`
 	Threads int      `placeholder:"N" help:"Goroutines that compute (default: the processor's cores)."`
 	Seconds float64  `default:"2" placeholder:"S" help:"Time a figure is measured for (default ${default})."`
-	Workers int      `default:"8" placeholder:"N" help:"Worker processes of the layer benchmark (default ${default})."`
+	Workers int      `default:"8" placeholder:"N" help:"Worker processes of the layer benchmark, simulated workers of sim (default ${default})."`
 	K       int      `name:"k" default:"6" placeholder:"N" help:"Answers that suffice (default ${default})."`
 	Pace    float64  `default:"20" placeholder:"GFLOPS" help:"Speed of a worker in the layer benchmark; 0: as fast as it can (default ${default})."`
 	In      int      `name:"in" default:"4096" placeholder:"N" help:"Input features of the layer (default ${default})."`
 	Outputs int      `name:"outputs" default:"4096" placeholder:"N" help:"Output features of the layer (default ${default})."`
 	Batch   int      `default:"64" placeholder:"N" help:"Rows of the layer benchmark's operands (default ${default})."`
-	now     func() time.Time
+	simFlags
+	now func() time.Time
 }
 
 // benchmark measures one thing and gives its rows to out.
@@ -42,6 +45,7 @@ var benchmarks = map[string]benchmark{
 	"resnet20": benchModel("resnet20", "resnet20", 128, []int{3, 32, 32}),
 	"vgg":      benchModel("vgg", "vgg-small", 64, []int{3, 32, 32}),
 	"layer":    benchLayer,
+	"sim":      benchSim,
 }
 
 // Run measures the named things one after another.
@@ -55,8 +59,12 @@ func (b *benchCmd) Run(ctx context.Context, t terminal) error {
 	if b.Threads < 0 || !(b.Seconds > 0) || b.Seconds > 3600 || b.Pace < 0 {
 		problems = append(problems, fmt.Errorf("--threads %d, --seconds %g, --pace %g: want no negative values and more than 0 seconds", b.Threads, b.Seconds, b.Pace))
 	}
-	if b.Workers < 1 || b.Workers > maxLocalWorkers || b.K < 1 || b.K > b.Workers {
-		problems = append(problems, fmt.Errorf("--workers %d, --k %d: want 1 to %d workers and k from 1 to their number", b.Workers, b.K, maxLocalWorkers))
+	most := maxLocalWorkers
+	if !slices.ContainsFunc(b.Names, func(name string) bool { return name != "sim" }) {
+		most = sim.MaxWorkers
+	}
+	if b.Workers < 1 || b.Workers > most || b.K < 1 || b.K > b.Workers {
+		problems = append(problems, fmt.Errorf("--workers %d, --k %d: want 1 to %d workers and k from 1 to their number", b.Workers, b.K, most))
 	}
 	if err := errors.Join(problems...); err != nil {
 		return usageError{err}

@@ -3,12 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/coda-ml/coda/dist/sim"
 )
 
 // fault is one --inject specification, WHAT:WHO@WHEN, for example
@@ -26,7 +26,7 @@ var faultKinds = map[string]string{
 	"kill":    "step=N",
 	"restart": "step=N",
 	"freeze":  "step=N,for=DURATION",
-	"slow":    "x=F or shifted-exp=A,MEAN or pareto=XM,ALPHA",
+	"slow":    sim.DistributionForms,
 }
 
 // parseFaults parses the specifications and checks that they name workers
@@ -86,7 +86,7 @@ func parseWho(who string, workers int) ([]int, error) {
 
 func (f *fault) parseWhen(when string) error {
 	if f.what == "slow" {
-		if _, err := parseSlow(when); err != nil {
+		if _, err := sim.ParseDistribution(when); err != nil {
 			return err
 		}
 		f.slow = when
@@ -116,43 +116,3 @@ func (f *fault) parseWhen(when string) error {
 
 // hits tells whether the fault concerns worker w.
 func (f fault) hits(w int) bool { return f.workers == nil || slices.Contains(f.workers, w) }
-
-// slowdown is a distribution of factors by which a worker's products take longer.
-type slowdown struct {
-	kind string // "x", "shifted-exp" or "pareto"
-	a, b float64
-}
-
-// parseSlow parses x=4, shifted-exp=1,0.5 (1 plus an exponential of mean 0.5)
-// or pareto=1,2 (least value 1, exponent 2).
-func parseSlow(s string) (slowdown, error) {
-	kind, values, _ := strings.Cut(s, "=")
-	count, known := map[string]int{"x": 1, "shifted-exp": 2, "pareto": 2}[kind]
-	if !known {
-		return slowdown{}, fmt.Errorf("unknown slowdown %q", s)
-	}
-	parts := strings.Split(values, ",")
-	if len(parts) != count {
-		return slowdown{}, fmt.Errorf("slowdown %q: %d numbers wanted", s, count)
-	}
-	num := [2]float64{}
-	for i, p := range parts {
-		v, err := strconv.ParseFloat(p, 64)
-		if err != nil || !(v > 0) || v > 1e6 {
-			return slowdown{}, fmt.Errorf("slowdown %q: %q is not a positive number up to 1e6", s, p)
-		}
-		num[i] = v
-	}
-	return slowdown{kind: kind, a: num[0], b: num[1]}, nil
-}
-
-// draw draws a factor.
-func (s slowdown) draw(rng *rand.Rand) float64 {
-	switch s.kind {
-	case "shifted-exp":
-		return s.a + s.b*rng.ExpFloat64()
-	case "pareto":
-		return s.a * math.Pow(1-rng.Float64(), -1/s.b)
-	}
-	return s.a
-}

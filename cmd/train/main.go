@@ -13,6 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/coda-ml/coda/datasets"
+	"github.com/coda-ml/coda/dist/sim"
 	"github.com/coda-ml/coda/models"
 	"github.com/coda-ml/coda/optim"
 )
@@ -98,6 +99,7 @@ func newParser(c *cli, t terminal, options ...kong.Option) (*kong.Kong, error) {
 			"codes":      strings.Join(placementCodes(), ", "),
 			"optimizers": strings.Join(optim.Names(), ", "),
 			"schedules":  strings.Join(optim.ScheduleNames(), ", "),
+			"stragglers": sim.ModelForms,
 		})...)
 }
 

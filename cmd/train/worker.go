@@ -12,6 +12,7 @@ import (
 	"os"
 
 	"github.com/coda-ml/coda/dist"
+	"github.com/coda-ml/coda/dist/sim"
 	"github.com/coda-ml/coda/nn/shard"
 )
 
@@ -72,21 +73,21 @@ func (w *workerCmd) readKey(stdin *bufio.Reader) (dist.Key, error) {
 	return dist.LoadKey(w.Key)
 }
 
-func (w *workerCmd) validate() (*slowdown, error) {
+func (w *workerCmd) validate() (sim.Distribution, error) {
 	if w.Pace < 0 {
 		return nil, fmt.Errorf("--pace %g: want no negative value", w.Pace)
 	}
 	if w.Slow == "" {
 		return nil, nil
 	}
-	s, err := parseSlow(w.Slow)
+	s, err := sim.ParseDistribution(w.Slow)
 	if err != nil {
 		return nil, fmt.Errorf("--slow: %w", err)
 	}
-	return &s, nil
+	return s, nil
 }
 
-func (w *workerCmd) serve(ctx context.Context, t terminal, key dist.Key, slow *slowdown) (err error) {
+func (w *workerCmd) serve(ctx context.Context, t terminal, key dist.Key, slow sim.Distribution) (err error) {
 	host, _, err := net.SplitHostPort(w.Bind)
 	if err != nil {
 		return usageError{fmt.Errorf("--bind %s: %w", w.Bind, err)}
@@ -113,7 +114,7 @@ func (w *workerCmd) serve(ctx context.Context, t terminal, key dist.Key, slow *s
 	}
 	if slow != nil {
 		rng := rand.New(rand.NewPCG(w.Seed, 0x736c6f77))
-		config.Slow = func(dist.ProductInfo) float64 { return slow.draw(rng) }
+		config.Slow = func(dist.ProductInfo) float64 { return sim.Draw(slow, rng) }
 	}
 	worker, err := dist.NewWorker(config)
 	if err != nil {

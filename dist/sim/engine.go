@@ -64,7 +64,7 @@ func (e *engine) run() Round {
 	e.now = 0
 	for i := range e.workers {
 		w := &e.workers[i]
-		*w = worker{queue: w.queue[:0], free: e.link.Operand}
+		*w = worker{queue: w.queue[:0], free: e.link.Latency + e.link.Operand}
 	}
 	for i := range e.workers {
 		e.fill(i)
@@ -75,6 +75,8 @@ func (e *engine) run() Round {
 	}
 	if e.schedule.Done() {
 		e.round.Time = e.now
+	} else {
+		e.round.Used = 0
 	}
 	for i := range e.workers {
 		e.settle(i)

@@ -9,8 +9,11 @@ import "math"
 //
 // since nobody can do more than what it holds. It is +Inf if they never can.
 func Ideal(paces []Pace, held, work float64) float64 {
-	if !(possible(paces, held) >= work) {
-		return math.Inf(1)
+	if all := possible(paces, held); all < work {
+		if !(all >= work*(1-1e-12)) { // else the sum's rounding
+			return math.Inf(1)
+		}
+		work = all
 	}
 	low, high := 0.0, 1.0
 	for {

@@ -44,12 +44,20 @@ func (p Pace) Work(from, to float64) float64 {
 			break
 		}
 		if c.At > from {
-			work += (c.At - from) / slowness
+			work += workIn(c.At-from, slowness)
 			from = c.At
 		}
 		slowness = c.Slowness
 	}
-	return work + max(0, to-from)/slowness
+	return work + workIn(max(0, to-from), slowness)
+}
+
+// workIn is what is done in a time, even if that has no end.
+func workIn(time, slowness float64) float64 {
+	if math.IsInf(slowness, 1) {
+		return 0
+	}
+	return time / slowness
 }
 
 // at returns the slowness at a time.

@@ -34,10 +34,10 @@ type Summary struct {
 	Wasted float64 // fraction of the work whose results no decoding used
 }
 
-const (
-	maxWorkers = 1 << 20
-	maxRounds  = 1 << 24
-)
+// MaxWorkers is the largest number of workers of a job.
+const MaxWorkers = 1 << 20
+
+const maxRounds = 1 << 24
 
 func (c *Config) check() error {
 	var problems []error
@@ -45,8 +45,8 @@ func (c *Config) check() error {
 	if c.Strategy == nil {
 		bad("no strategy")
 	}
-	if c.Job.Workers < 1 || c.Job.Workers > maxWorkers {
-		bad("%d workers, want 1 to %d", c.Job.Workers, maxWorkers)
+	if c.Job.Workers < 1 || c.Job.Workers > MaxWorkers {
+		bad("%d workers, want 1 to %d", c.Job.Workers, MaxWorkers)
 	}
 	if c.Rounds < 1 || c.Rounds > maxRounds {
 		bad("%d rounds, want 1 to %d", c.Rounds, maxRounds)

@@ -155,8 +155,8 @@ func parseSample(text string) (s Sample, err error) {
 
 func wholeField(s string) (int, error) {
 	v, err := strconv.Atoi(s)
-	if err != nil || v < 1 || v > maxWorkers {
-		return 0, fmt.Errorf("want a whole number from 1 to %d", maxWorkers)
+	if err != nil || v < 1 || v > MaxWorkers {
+		return 0, fmt.Errorf("want a whole number from 1 to %d", MaxWorkers)
 	}
 	return v, nil
 }

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/coda-ml/coda/dist/sim"
+)
+
+// simFlags are the flags of the sim benchmark alone.
+type simFlags struct {
+	Straggler []string `sep:"none" placeholder:"SPEC" help:"Who is slow when, repeatable, each a table of its own: ${stragglers}, or trace=FILE (default: none; shifted-exp=1,1; slow:1@x=5; some:2@x=2; pareto=1,2)." group:"Simulated rounds"`
+	Rounds    int      `default:"10000" placeholder:"N" help:"Rounds that are simulated (default ${default})." group:"Simulated rounds"`
+	Chunks    []int    `default:"24,48" placeholder:"N,.." help:"Chunks of a round of the adaptive strategy (default ${default})." group:"Simulated rounds"`
+	Seed      uint64   `default:"1" placeholder:"N" help:"Seed of all draws (default ${default})." group:"Simulated rounds"`
+}
+
+// simRow is a strategy under a model of stragglers. A worker that nothing slows
+// down does a shard in a second. Times are of the rounds that ended, 0 if none did.
+type simRow struct {
+	System     string  `json:"system"`
+	Bench      string  `json:"bench"`
+	Strategy   string  `json:"strategy"`
+	Straggler  string  `json:"straggler"`
+	N          int     `json:"n"`
+	K          int     `json:"k"`
+	Chunks     int     `json:"chunks"`
+	StepMSMean float64 `json:"step_ms_mean"`
+	StepMSP99  float64 `json:"step_ms_p99"`
+	IdealMS    float64 `json:"ideal_ms"`
+	Ratio      float64 `json:"ratio"`
+	WastedWork float64 `json:"wasted_work"`
+	Failed     int     `json:"failed"` // rounds that never ended
+	Seed       uint64  `json:"seed"`
+}
+
+// defaultStragglers are an even cluster, random workers and unlucky ones.
+var defaultStragglers = []string{"none", "shifted-exp=1,1", "slow:1@x=5", "some:2@x=2", "pareto=1,2"}
+
+func benchSim(ctx context.Context, b *benchCmd, out rows) error {
+	specs := b.Straggler
+	if len(specs) == 0 {
+		specs = defaultStragglers
+	}
+	models := make([]sim.Model, len(specs))
+	for i, spec := range specs {
+		var err error
+		if models[i], err = parseStraggler(spec, b.Workers); err != nil {
+			return usageError{fmt.Errorf("--straggler %q: %w", spec, err)}
+		}
+	}
+	for i, m := range models {
+		for _, s := range b.strategies() {
+			row, err := b.simulate(ctx, m, s)
+			if err != nil {
+				return err
+			}
+			row.Straggler = specs[i]
+			if err := out(row); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// strategies are those that the job allows, with the number of chunks in a
+// worker's share.
+func (b *benchCmd) strategies() []sim.Strategy {
+	s := []sim.Strategy{sim.Local{}, sim.Uncoded{}}
+	if b.Workers%2 == 0 {
+		s = append(s, sim.Replicated{Copies: 2})
+	}
+	s = append(s, sim.Speculative{After: 0.75}, sim.MDS{K: b.K})
+	for _, c := range b.Chunks {
+		s = append(s, sim.Adaptive{K: b.K, Chunks: c})
+	}
+	return append(s, sim.Rateless{Overhead: 0.03, Storage: 2, Symbols: 100 * b.Workers})
+}
+
+func (b *benchCmd) simulate(ctx context.Context, m sim.Model, s sim.Strategy) (simRow, error) {
+	const ms = 1000 // a shard takes a second
+	r, err := sim.Run(ctx, sim.Config{
+		Job: sim.KOfN(b.Workers, b.K), Strategy: s, Model: m, Seed: b.Seed, Rounds: b.Rounds, Threads: b.Threads,
+	})
+	if err != nil {
+		return simRow{}, err
+	}
+	row := simRow{
+		System: "coda", Bench: "sim", Strategy: s.Name(), N: b.Workers, K: b.K, Chunks: 1,
+		WastedWork: r.Wasted, Failed: r.Failed, Seed: b.Seed,
+	}
+	if a, ok := s.(sim.Adaptive); ok {
+		row.Chunks = a.Chunks
+	}
+	if r.Failed < b.Rounds {
+		row.StepMSMean, row.StepMSP99, row.IdealMS, row.Ratio = ms*r.Mean, ms*r.P99, ms*r.Ideal, r.Ratio
+	}
+	return row, nil
+}
+
+// parseStraggler reads a model of n workers, or a trace's file.
+func parseStraggler(spec string, n int) (sim.Model, error) {
+	path, ok := strings.CutPrefix(spec, "trace=")
+	if !ok {
+		return sim.ParseModel(spec, n)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return sim.ReadTrace(f, path, 0)
+}
