@@ -118,9 +118,9 @@ func (t *benchTable) add(row any) error {
 	}
 	var head, line strings.Builder
 	for i, name := range names {
-		width := max(len(name), 9) + 2
-		fmt.Fprintf(&head, "%*s", width, name)
-		fmt.Fprintf(&line, "%*s", width, values[i])
+		width := max(len(name), 9)
+		fmt.Fprintf(&head, "  %*s", width, name)
+		fmt.Fprintf(&line, "  %*s", width, values[i])
 	}
 	if h := head.String(); h != t.head {
 		t.head = h

@@ -43,17 +43,34 @@ type worker struct {
 }
 
 type task struct {
-	chunk   int
+	chunk   int32
+	dropped bool // it is not wanted any more,
 	arrives float64
-	dropped bool    // it is not wanted any more,
 	drop    float64 // and that is known to the worker from then on
 }
 
-func newEngine(plan *Plan, link Link, room int) *engine {
-	return &engine{
-		plan: plan, schedule: plan.Schedule(), link: link, room: room,
-		paces: make([]Pace, len(plan.Load)), workers: make([]worker, len(plan.Load)),
+// drop takes the first task out of the queue.
+func (w *worker) drop() {
+	if len(w.queue) > 1 {
+		copy(w.queue, w.queue[1:])
 	}
+	w.queue = w.queue[:len(w.queue)-1]
+}
+
+func newEngine(plan *Plan, link Link, room int) *engine {
+	n := len(plan.Load)
+	e := &engine{
+		plan: plan, schedule: plan.Schedule(), link: link, room: room,
+		paces: make([]Pace, n), workers: make([]worker, n), events: make(events, 0, n),
+	}
+	// The queues lie side by side. A task that has been called off while it was
+	// being done is in the way of one more.
+	size := min(room+1, 4)
+	tasks := make([]task, n*size)
+	for i := range e.workers {
+		e.workers[i].queue = tasks[i*size : i*size : (i+1)*size]
+	}
+	return e
 }
 
 // run runs a round at the engine's paces.
@@ -88,12 +105,13 @@ func (e *engine) run() Round {
 func (e *engine) arrive(i int) {
 	w := &e.workers[i]
 	t := w.queue[0]
-	w.queue = append(w.queue[:0], w.queue[1:]...)
+	w.drop()
 	w.busy = false
 	if !t.dropped {
 		w.owed--
 	}
-	useful, ready := e.schedule.Finish(i, t.chunk)
+	chunk := int(t.chunk)
+	useful, ready := e.schedule.Finish(i, chunk)
 	load := e.plan.Load[i]
 	e.round.Spent += load
 	if useful {
@@ -109,7 +127,7 @@ func (e *engine) arrive(i int) {
 	}
 	e.fill(i)
 	if ready {
-		e.call(t.chunk)
+		e.call(chunk)
 	}
 }
 
@@ -119,7 +137,7 @@ func (e *engine) call(chunk int) {
 	for i := range e.workers {
 		w := &e.workers[i]
 		for j := range w.queue {
-			if t := &w.queue[j]; t.chunk == chunk && !t.dropped {
+			if t := &w.queue[j]; int(t.chunk) == chunk && !t.dropped {
 				t.dropped, t.drop = true, e.now+e.link.Latency
 				w.owed--
 			}
@@ -133,13 +151,13 @@ func (e *engine) fill(i int) {
 	if e.plan.Load[i] == 0 {
 		return
 	}
-	for w := &e.workers[i]; w.owed < e.room; {
+	for w := &e.workers[i]; w.owed < e.room; { // chunks fit in 32 bits, see maxCells
 		chunk, ok := e.schedule.Next(i, w.owed == 0)
 		if !ok {
 			return
 		}
 		e.schedule.Start(i, chunk)
-		w.queue = append(w.queue, task{chunk: chunk, arrives: e.now + e.link.Latency})
+		w.queue = append(w.queue, task{chunk: int32(chunk), arrives: e.now + e.link.Latency})
 		w.owed++
 		if !w.busy {
 			if at, ok := e.begin(i); ok {
@@ -159,7 +177,7 @@ func (e *engine) begin(i int) (at float64, ok bool) {
 		t := w.queue[0]
 		start := max(w.free, t.arrives)
 		if t.dropped && t.drop <= start {
-			w.queue = append(w.queue[:0], w.queue[1:]...)
+			w.drop()
 			continue
 		}
 		w.busy, w.began = true, start
