@@ -4,9 +4,10 @@
 // steps.
 //
 // The data is the official binary version, in the folder of -data or, without
-// it, downloaded once. An epoch takes about a minute and a half on two cores:
+// it, downloaded once. A first look at a quarter of an epoch:
 //
-//	$ go run ./examples/cifar -data ~/cifar-10-batches-bin -epochs 20
+//	$ go run ./examples/cifar -data ~/cifar-10-batches-bin -epochs 1 -steps 100
+//	epoch  1: loss 2.0274, test loss 1.7752, test accuracy 34.06 %
 package main
 
 import (
@@ -75,8 +76,8 @@ func run(ctx context.Context, out io.Writer, images, test *datasets.Set, epochs,
 	trainer, err := train.New(train.Config{
 		Model: model, Network: network, Optimizer: sgd, Train: loader, Test: test, Epochs: epochs, Steps: steps,
 		Hooks: []train.Hooks{{OnEpoch: func(_ context.Context, e train.EpochInfo) error {
-			fmt.Fprintf(out, "epoch %2d: loss %.4f, test loss %.4f, test accuracy %.2f %%, %.0f images/s\n",
-				e.Epoch+1, e.Loss, e.TestLoss, 100*e.TestAccuracy, e.ImagesPerS)
+			fmt.Fprintf(out, "epoch %2d: loss %.4f, test loss %.4f, test accuracy %.2f %%\n",
+				e.Epoch+1, e.Loss, e.TestLoss, 100*e.TestAccuracy)
 			return nil
 		}}},
 	})
