@@ -59,6 +59,11 @@ func (c *Code) Conditions(limit int, rng *rand.Rand) (Conditions, error) {
 	return report, nil
 }
 
+// conditionRounding, times the condition number, is the relative residual that the
+// rounding of weights may leave: a set whose residual is no larger decodes, and
+// its condition number is known, even if a Decoder would refuse it.
+const conditionRounding = 1e-14
+
 // add takes a set into account and returns its condition number.
 func (r *Conditions) add(c *Code, set []int) (float64, error) {
 	w, err := c.solve(set)
@@ -66,7 +71,7 @@ func (r *Conditions) add(c *Code, set []int) (float64, error) {
 		return 0, err
 	}
 	cond := w.Cond
-	if !c.def.Approximate && len(w.undecoded()) > 0 {
+	if !c.def.Approximate && len(w.undecoded()) > 0 && !(math.Sqrt(w.Residual) <= conditionRounding*cond) {
 		cond = math.Inf(1)
 	}
 	if cond > r.Worst {

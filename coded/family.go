@@ -64,6 +64,7 @@ func catalogue() []Family {
 	return slices.Concat(
 		linearFamilies,
 		gradientFamilies,
+		bilinearFamilies,
 	)
 }
 

@@ -1,0 +1,96 @@
+package coded
+
+import "fmt"
+
+// The job of a product of matrices, C = A B, cut both ways: A into m x p blocks
+// and B into p x q, both counted row by row. The outputs are the m x q blocks
+//
+//	C_ij = sum_k A_ik B_kj
+
+// matrixOutputs lists the products of blocks that each C_ij is the sum of:
+// output i*q+j has A block i*p+k and B block k*q+j for k = 0 .. p-1.
+func matrixOutputs(m, p, q int) []Output {
+	outputs := make([]Output, 0, m*q)
+	for i := range m {
+		for j := range q {
+			out := make(Output, p)
+			for k := range out {
+				out[k] = Pair{i*p + k, k*q + j}
+			}
+			outputs = append(outputs, out)
+		}
+	}
+	return outputs
+}
+
+// Grid cuts a matrix into Rows.K x Cols.K blocks, counted row by row. All blocks
+// have Rows.Size rows and Cols.Size columns: what lies beyond the matrix is
+// padding. For C = A B with A cut into m x p blocks and B into p x q,
+//
+//	a := Grid{Blocks(rows, m), Blocks(inner, p)}
+//	b := Grid{Blocks(inner, p), Blocks(cols, q)}
+//	c := Grid{Blocks(rows, m), Blocks(cols, q)}
+//
+// blocks of a.Cut(A) and b.Cut(B), coded with Encode and multiplied, give results
+// of which Encode, with the decode weights of an output, makes a block for
+// c.Assemble.
+type Grid struct{ Rows, Cols Partition }
+
+// Cut copies the blocks of a matrix of Rows.Total x Cols.Total, padded with zeros.
+func (g Grid) Cut(x Tensor) ([]Tensor, error) {
+	if err := g.check("cut", x); err != nil {
+		return nil, err
+	}
+	blocks := make([]Tensor, 0, g.Rows.K*g.Cols.K)
+	for i := range g.Rows.K {
+		for j := range g.Cols.K {
+			b := NewTensor(g.Rows.Size, g.Cols.Size)
+			g.each(x, b, i, j, func(whole, block []float32) { copy(block, whole) })
+			blocks = append(blocks, b)
+		}
+	}
+	return blocks, nil
+}
+
+// Assemble is the inverse of Cut: it writes the matrix of which the blocks are
+// given, and drops their padding.
+func (g Grid) Assemble(dst Tensor, blocks []Tensor) error {
+	if err := g.check("assemble", dst); err != nil {
+		return err
+	}
+	if len(blocks) != g.Rows.K*g.Cols.K {
+		return fmt.Errorf("coded: assemble: %d blocks, want %d x %d", len(blocks), g.Rows.K, g.Cols.K)
+	}
+	for c, b := range blocks {
+		if len(b.Shape) != 2 || b.Shape[0] != g.Rows.Size || b.Shape[1] != g.Cols.Size || len(b.Data) != size(b.Shape) {
+			return fmt.Errorf("coded: assemble: block %d has shape %v and %d elements, want %d x %d",
+				c, b.Shape, len(b.Data), g.Rows.Size, g.Cols.Size)
+		}
+		g.each(dst, b, c/g.Cols.K, c%g.Cols.K, func(whole, block []float32) { copy(whole, block) })
+	}
+	return nil
+}
+
+// each calls f with the parts of every row that a matrix and its block (i,j) have
+// in common.
+func (g Grid) each(x, block Tensor, i, j int, f func(whole, block []float32)) {
+	top, bottom := g.Rows.Bounds(i)
+	left, right := g.Cols.Bounds(j)
+	for r := top; r < bottom; r++ {
+		from := (r - top) * g.Cols.Size
+		f(x.Data[r*g.Cols.Total+left:r*g.Cols.Total+right], block.Data[from:from+right-left])
+	}
+}
+
+func (g Grid) check(what string, x Tensor) error {
+	if err := checkCut(what, x, g.Rows, 0, g.Rows.K); err != nil {
+		return err
+	}
+	if err := checkCut(what, x, g.Cols, 1, g.Cols.K); err != nil {
+		return err
+	}
+	if len(x.Shape) != 2 {
+		return fmt.Errorf("coded: %s: shape %v, want a matrix", what, x.Shape)
+	}
+	return nil
+}
