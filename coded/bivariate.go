@@ -28,8 +28,8 @@ import (
 // in exact arithmetic at random points: 23,000 random patterns of unfinished work
 // for all m <= 8, q <= 6, and s dividing m (also with fewer coded blocks of B)
 // without a failure, and the same for the examples whenever the tests run. It does
-// fail if s does not divide m, or if the products are made in another order (along
-// the diagonals, say), at some patterns.
+// fail at some patterns if s does not divide m, or if each A(x) is multiplied with
+// all of B first and s does not divide q.
 //
 // A task computes s^2/(m q) of the products if it finishes, gets and stores s/m of
 // A and s/q of B, and sends s^2/(m q) of C back.
