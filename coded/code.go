@@ -145,17 +145,7 @@ func expand[E any](f field.Field[E], tasks []Coefficients[E], aBlocks, bBlocks i
 		if err := checkTask(task, aBlocks, bBlocks); err != nil {
 			return nil, nil, fmt.Errorf("task %d: %w", t, err)
 		}
-		for _, result := range task.results() {
-			row := make([]E, aBlocks*bBlocks)
-			for _, p := range result {
-				for a, u := range task.A[p.A] {
-					for b, v := range task.B[p.B] {
-						row[a*bBlocks+b] = f.Add(row[a*bBlocks+b], f.Mul(u, v))
-					}
-				}
-			}
-			rows = append(rows, row)
-		}
+		rows = append(rows, task.Expand(f)...)
 	}
 	return rows, append(first, len(rows)), nil
 }

@@ -2,7 +2,6 @@ package coded
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/coda-ml/coda/coded/field"
 )
@@ -33,55 +32,19 @@ type ExactTracker struct {
 // NewExactTracker returns a tracker without tasks. It fails when the code has no
 // exact form: a coefficient that is not an integer and no Modular tasks.
 func NewExactTracker(c *Code) (*ExactTracker, error) {
-	t := &ExactTracker{cols: c.cols, seen: make([]bool, c.N()), first: c.first, scratch: make([]uint64, c.cols)}
-	var err error
-	if c.def.Modular != nil {
-		err = t.expandModular(c)
-	} else {
-		t.rows, err = toModular(c.rows)
+	t := &ExactTracker{cols: c.cols, seen: make([]bool, c.N()), scratch: make([]uint64, c.cols)}
+	tasks, err := c.modular(exactField)
+	if err == nil {
+		t.rows, t.first, err = expand(exactField, tasks, c.def.ABlocks, c.def.BBlocks)
 	}
 	if err == nil {
-		t.wanted, err = toModular(c.wanted)
+		t.wanted, err = toModular(c.wanted, exactField)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("coded: %v has no exact form: %w", c, err)
 	}
 	t.Reset()
 	return t, nil
-}
-
-func (t *ExactTracker) expandModular(c *Code) error {
-	tasks, err := c.def.Modular(exactField)
-	if err != nil {
-		return err
-	}
-	if len(tasks) != c.N() {
-		return fmt.Errorf("%d modular tasks for %d tasks", len(tasks), c.N())
-	}
-	if t.rows, t.first, err = expand(exactField, tasks, c.def.ABlocks, c.def.BBlocks); err != nil {
-		return fmt.Errorf("modular %w", err)
-	}
-	for task := range tasks {
-		if got, want := t.first[task+1]-t.first[task], len(c.Rows(task)); got != want {
-			return fmt.Errorf("modular task %d has %d results, want %d", task, got, want)
-		}
-	}
-	return nil
-}
-
-// toModular maps rows of integers to the field.
-func toModular(rows [][]float64) ([][]uint64, error) {
-	out := make([][]uint64, len(rows))
-	for i, row := range rows {
-		out[i] = make([]uint64, len(row))
-		for j, v := range row {
-			if v != math.Trunc(v) || math.Abs(v) >= float64(exactField) {
-				return nil, fmt.Errorf("row %d has the coefficient %v, want an integer below 2^31-1", i, v)
-			}
-			out[i][j] = exactField.Int(int64(v))
-		}
-	}
-	return out, nil
 }
 
 // Reset takes every task out again.
