@@ -34,6 +34,7 @@ type cli struct {
 	Worker  workerCmd  `cmd:"" help:"Serve a cluster until interrupted."`
 	Bench   benchCmd   `cmd:"" help:"Measure: gemm, convnet, layer."`
 	Codes   codesCmd   `cmd:"" help:"Show the codes: thresholds, loads, condition numbers; explain one by a drawing."`
+	Exact   exactCmd   `cmd:"" hidden:"" name:"exact-worker" help:"A worker process of the exact benchmark."`
 	Keygen  keygenCmd  `cmd:"" help:"Make a new cluster key."`
 	Version versionCmd `cmd:"" help:"Print version, commit and Go version."`
 }
