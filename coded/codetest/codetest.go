@@ -13,6 +13,8 @@
 //   - readiness: coded.Tracker, coded.ExactTracker, coded.Decoder and the rank by
 //     singular values agree on every set, in whatever order it is added.
 //   - decoding: the weights of any set that decodes give the direct result.
+//   - exact decoding: over every prime field where the code has a form, without
+//     any error.
 //   - residual: an early stop's residual is the error of its weights, and the
 //     weights are those of the least error, which no further result raises.
 //   - least norm: more results never make the weights larger.
@@ -46,6 +48,7 @@ var laws = []law{
 	{"threshold", (*suite).threshold},
 	{"readiness", (*suite).readiness},
 	{"decoding", (*suite).decoding},
+	{"exact decoding", (*suite).exactDecoding},
 	{"residual", (*suite).residual},
 	{"least norm", (*suite).leastNorm},
 	{"cache", (*suite).cache},

@@ -67,9 +67,9 @@ type fermatPiece struct {
 // fermatPieces writes a product of matrices as a sum of those without carries:
 // with A = A' + E and B = B' + F, E and F having ones at the carries,
 //
-//	A B = A' B' + E B' + A' F + E F
+//	A B = A' B' + E B' + (A' + E) F
 //
-// where only the columns of E and rows of F that are not 0 are taken.
+// where of E only the columns that are not 0 are taken, and of F only the rows.
 func fermatPieces(a, b *Fermat, n int) []fermatPiece {
 	pieces := []fermatPiece{{a.Rows, 0, b.Rows}}
 	inA, inB := map[int][]int{}, map[int][]int{} // by the inner index: rows of A, columns of B
@@ -79,26 +79,42 @@ func fermatPieces(a, b *Fermat, n int) []fermatPiece {
 	for _, e := range b.Carry {
 		inB[e.Row] = append(inB[e.Row], e.Col)
 	}
-	if len(inA)+len(inB) == 0 {
-		return pieces
-	}
-	m := len(a.Rows)
-	var left, right [][]uint16 // left by columns
+	var ones [][]int       // columns of E, by the rows that have ones,
+	var e, f [][]uint16    // the rows that they are multiplied by; and those of the columns
+	ofF := sortedKeys(inB) // of A'
 	for _, k := range sortedKeys(inA) {
-		ones := indicator(m, inA[k])
-		left, right = append(left, ones), append(right, b.Rows[k])
-		if cols := inB[k]; cols != nil {
-			left, right = append(left, ones), append(right, indicator(n, cols))
+		ones, e = append(ones, inA[k]), append(e, b.Rows[k])
+	}
+	for _, k := range ofF {
+		row := indicator(n, inB[k])
+		f = append(f, row)
+		if inA[k] != nil {
+			ones, e = append(ones, inA[k]), append(e, row)
 		}
 	}
-	for _, k := range sortedKeys(inB) {
-		column := make([]uint16, m)
-		for i, row := range a.Rows {
-			column[i] = row[k]
-		}
-		left, right = append(left, column), append(right, indicator(n, inB[k]))
+	if len(e)+len(f) > 0 {
+		pieces = append(pieces, fermatPiece{carryColumns(a.Rows, ones, ofF), 0, slices.Concat(e, f)})
 	}
-	return append(pieces, fermatPiece{transposed(left, m), 0, right})
+	return pieces
+}
+
+// carryColumns returns a matrix of columns that have ones in the given rows, and
+// then some columns of a.
+func carryColumns(a [][]uint16, ones [][]int, of []int) [][]uint16 {
+	width := len(ones) + len(of)
+	all, out := make([]uint16, len(a)*width), make([][]uint16, len(a))
+	for i, row := range a {
+		out[i] = all[i*width : (i+1)*width]
+		for j, k := range of {
+			out[i][len(ones)+j] = row[k]
+		}
+	}
+	for j, rows := range ones {
+		for _, i := range rows {
+			out[i][j] = 1
+		}
+	}
+	return out
 }
 
 func sortedKeys(m map[int][]int) []int {
@@ -117,18 +133,6 @@ func indicator(n int, at []int) []uint16 {
 		row[i] = 1
 	}
 	return row
-}
-
-// transposed returns the m rows of a matrix given by its columns.
-func transposed(columns [][]uint16, m int) [][]uint16 {
-	rows, all := make([][]uint16, m), make([]uint16, m*len(columns))
-	for i := range rows {
-		rows[i] = all[i*len(columns) : (i+1)*len(columns)]
-		for j, column := range columns {
-			rows[i][j] = column[i]
-		}
-	}
-	return rows
 }
 
 // checkFermat panics unless the sizes fit together, and returns the columns of c.

@@ -54,7 +54,7 @@ func fermatTiles(p *Pool, c *Fermat, pieces []fermatPiece, n int) {
 			f.round(p, c, round)
 			continue
 		}
-		more := &Fermat{Rows: transposed(nil, len(c.Rows))}
+		more := &Fermat{Rows: make([][]uint16, len(c.Rows))}
 		for i := range more.Rows {
 			more.Rows[i] = make([]uint16, n)
 		}
