@@ -30,6 +30,7 @@ type benchCmd struct {
 	In      int      `name:"in" default:"4096" placeholder:"N" help:"Input features of the layer (default ${default})."`
 	Outputs int      `name:"outputs" default:"4096" placeholder:"N" help:"Output features of the layer (default ${default})."`
 	Batch   int      `default:"64" placeholder:"N" help:"Rows of the layer benchmark's operands (default ${default})."`
+	Size    int      `default:"4000" placeholder:"N" help:"Rows and columns of the exact benchmark's matrices, a multiple of 4 (default ${default})."`
 	simFlags
 	now func() time.Time
 }
@@ -66,6 +67,9 @@ func (b *benchCmd) Run(ctx context.Context, t terminal) error {
 	}
 	if b.Workers < 1 || b.Workers > most || b.K < 1 || b.K > b.Workers {
 		problems = append(problems, fmt.Errorf("--workers %d, --k %d: want 1 to %d workers and k from 1 to their number", b.Workers, b.K, most))
+	}
+	if b.Size < 4 || b.Size%4 != 0 || b.Size > maxExactSize {
+		problems = append(problems, fmt.Errorf("--size %d: want a multiple of 4 up to %d", b.Size, maxExactSize))
 	}
 	if err := errors.Join(problems...); err != nil {
 		return usageError{err}

@@ -42,7 +42,7 @@ type exactBench struct {
 	code    *exact.Code
 	n, m, q int
 	pool    *kernel.Pool
-	a, b8   []uint8
+	x, y    []uint8 // A and B
 	workers *exactWorkers
 	decoder *exact.Decoder
 
@@ -51,20 +51,23 @@ type exactBench struct {
 	direct           []uint64
 }
 
-func benchExact(ctx context.Context, b *benchCmd, out rows) error {
-	return runExact(ctx, b, out, 4000, 17, 4, 4)
-}
+// Sizes of the job: those of the experiment in the paper of the polynomial code.
+const (
+	exactTasks   = 17
+	exactBlocks  = 4 // of each operand
+	maxExactSize = 1 << 15
+)
 
-func runExact(ctx context.Context, b *benchCmd, out rows, size, n, m, q int) (err error) {
-	e := &exactBench{b: b, size: size, n: n, m: m, q: q}
-	if e.code, err = exact.Polynomial(field.Fermat, n, m, q); err != nil {
+func benchExact(ctx context.Context, b *benchCmd, out rows) (err error) {
+	e := &exactBench{b: b, size: b.Size, n: exactTasks, m: exactBlocks, q: exactBlocks}
+	if e.code, err = exact.Polynomial(field.Fermat, e.n, e.m, e.q); err != nil {
 		return err
 	}
 	e.decoder = exact.NewDecoder(e.code, 0)
 	e.pool = kernel.NewPool(b.Threads)
 	defer e.pool.Close()
 	e.prepare()
-	e.workers, err = startExactWorkers(ctx, n, e.blockSize())
+	e.workers, err = startExactWorkers(ctx, e.n, e.blockSize())
 	if err != nil {
 		return err
 	}
@@ -82,7 +85,7 @@ func (e *exactBench) blockSize() [3]int { return [3]int{e.size / e.m, e.size, e.
 // prepare draws the operands and takes the memory of everything that comes of them.
 func (e *exactBench) prepare() {
 	rng := rand.New(rand.NewPCG(1, 4))
-	e.a, e.b8 = randomBytes(rng, e.size*e.size), randomBytes(rng, e.size*e.size)
+	e.x, e.y = randomBytes(rng, e.size*e.size), randomBytes(rng, e.size*e.size)
 	s := e.blockSize()
 	for range e.n {
 		e.codedA = append(e.codedA, newVector(s[0]*s[1]))
@@ -92,7 +95,7 @@ func (e *exactBench) prepare() {
 	for range e.code.Outputs() {
 		e.outputs = append(e.outputs, newVector(s[0]*s[2]))
 	}
-	e.direct = directProduct(e.pool, e.a, e.b8, e.size)
+	e.direct = directProduct(e.pool, e.x, e.y, e.size)
 }
 
 func newVector(n int) *exact.Vector { return &exact.Vector{Low: make([]uint16, n)} }
@@ -112,14 +115,14 @@ func (e *exactBench) encode() error {
 	a, b := make([]exact.Vector, e.m), make([]exact.Vector, e.q)
 	for i := range a {
 		a[i] = *newVector(s[0] * s[1])
-		for j, v := range e.a[i*s[0]*s[1] : (i+1)*s[0]*s[1]] {
+		for j, v := range e.x[i*s[0]*s[1] : (i+1)*s[0]*s[1]] {
 			a[i].Low[j] = uint16(v)
 		}
 	}
 	for i := range b {
 		b[i] = *newVector(s[1] * s[2])
 		for k := range s[1] {
-			for j, v := range e.b8[k*e.size+i*s[2] : k*e.size+(i+1)*s[2]] {
+			for j, v := range e.y[k*e.size+i*s[2] : k*e.size+(i+1)*s[2]] {
 				b[i].Low[k*s[2]+j] = uint16(v)
 			}
 		}
@@ -166,16 +169,16 @@ type exactTimes struct {
 
 // round makes one round: the operands are handed out in the given order, and the
 // first answers that suffice are decoded.
-func (e *exactBench) round(ctx context.Context, order []int, times *exactTimes) (err error) {
+func (e *exactBench) round(ctx context.Context, order []int, times *exactTimes) error {
 	for _, v := range e.outputs {
 		clear(v.Low)
 	}
 	began := e.b.now()
 	r := &exactRound{
-		workers: e.workers, order: order, need: e.code.Outputs(), slots: e.b.Threads + 1,
+		workers: e.workers, order: order, need: e.code.Outputs(), threads: e.b.Threads,
 		a: e.codedA, b: e.codedB, results: e.results, now: e.b.now,
 	}
-	defer func() { err = errors.Join(err, r.settle()) }()
+	defer r.settle()
 	got, err := r.run(ctx)
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -51,54 +50,74 @@ func (w *exactCmd) Run(ctx context.Context, _ terminal) error {
 	conn := &exactConn{c: c}
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()
-	return errors.Join(w.serve(conn, token), c.Close())
+	return w.serve(conn, token)
 }
 
-// serve works through tasks. Frames are read by a goroutine of their own, which
-// ends with the connection: it sees a cancellation while a task is computed.
+// serve works through tasks until the other side closes the connection, and closes
+// it.
 func (w *exactCmd) serve(conn *exactConn, token []byte) error {
 	a, b, c := warmVector(w.Rows*w.Inner), warmVector(w.Inner*w.Cols), warmVector(w.Rows*w.Cols)
+	r := &exactReader{conn: conn, into: []*exact.Vector{a, b}, tasks: make(chan int)}
+	defer func() {
+		_ = conn.c.Close() // ends the reader
+		for range r.tasks {
+		}
+	}()
 	if err := exact.Multiply(nil, c, *a, *b, w.Rows, w.Inner, w.Cols); err != nil { // takes the memory
+		close(r.tasks)
 		return err
 	}
+	go r.run()
 	if err := conn.write(token); err != nil {
 		return err
 	}
-	var cancelled atomic.Int64 // the task, plus 1
-	tasks, ended := make(chan int), make(chan error, 1)
-	go func() {
-		defer close(tasks)
-		for {
-			f, err := conn.receive([]*exact.Vector{a, b})
-			if err != nil {
-				ended <- err
-				return
-			}
-			if f.kind == exactTask && len(f.vectors) == 2 {
-				cancelled.Store(0)
-				tasks <- f.task
-			} else if f.kind == exactCancel {
-				cancelled.Store(int64(f.task) + 1)
-			}
-		}
-	}()
-	for task := range tasks {
+	for task := range r.tasks {
 		began := time.Now()
 		if err := exact.Multiply(nil, c, *a, *b, w.Rows, w.Inner, w.Cols); err != nil {
 			return fmt.Errorf("task %d: %w", task, err)
 		}
 		f := exactFrame{kind: exactResult, task: task, nanos: int64(time.Since(began)), vectors: []*exact.Vector{c}}
-		if cancelled.Load() == int64(task)+1 {
+		if r.cancelled.Load() == int64(task)+1 {
 			f.vectors = nil
 		}
 		if _, err := conn.send(f); err != nil {
 			return err
 		}
 	}
-	if err := <-ended; err != io.EOF {
-		return err
+	return r.err
+}
+
+// exactReader reads a worker's frames on a goroutine of its own, so that a
+// cancellation is seen while a task is computed. A task that has begun is
+// finished, but its result is not sent.
+type exactReader struct {
+	conn      *exactConn
+	into      []*exact.Vector // not written to before the last task has been answered
+	tasks     chan int        // unbuffered; closed when the connection ends
+	cancelled atomic.Int64    // the task, plus 1
+	err       error           // set before tasks is closed: what ended it, if it is not the peer's wish
+}
+
+func (r *exactReader) run() {
+	defer close(r.tasks)
+	for {
+		f, err := r.conn.receive(r.into)
+		switch {
+		case err == io.EOF:
+			return
+		case err != nil:
+			r.err = err
+			return
+		case f.kind == exactTask && len(f.vectors) == len(r.into):
+			r.cancelled.Store(0)
+			r.tasks <- f.task
+		case f.kind == exactCancel:
+			r.cancelled.Store(int64(f.task) + 1)
+		default:
+			r.err = fmt.Errorf("frame of kind %d with %d vectors", f.kind, len(f.vectors))
+			return
+		}
 	}
-	return nil
 }
 
 // warmVector returns a vector whose memory has been written to, so that the first

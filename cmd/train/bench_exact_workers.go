@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -137,21 +139,23 @@ type exactRound struct {
 	workers *exactWorkers
 	order   []int // of the tasks; task t is worker t's
 	need    int   // answers that suffice
-	slots   int   // tasks under way at a time
+	threads int   // processors that compute
 	a, b    []*exact.Vector
 	results []*exact.Vector
 	now     func() time.Time
 
 	sendLock sync.Mutex     // operands travel to one worker after another
-	slotsRun sync.WaitGroup // the goroutines of the slots
+	slots    sync.WaitGroup // goroutines that each have one task under way
 
 	mu       sync.Mutex
-	next     int // in order
+	next     int  // in order
+	spare    bool // tasks are being handed out that replace others
 	running  map[int]bool
+	failures []error
 	answers  exactAnswers
 	err      error
 	finished bool
-	enough   chan struct{} // closed when finished: enough have answered, or something failed
+	enough   chan struct{} // closed when finished: enough have answered, or cannot any more
 }
 
 // exactAnswers is what came of a round.
@@ -161,38 +165,40 @@ type exactAnswers struct {
 	bytes            int64
 }
 
-// run hands tasks out, so many at a time that the processors are busy while the
-// next operands travel, until enough have been answered. Then the others are
-// cancelled; settle waits for them.
+// run hands tasks out until enough have been answered: one more at a time than
+// there are processors, so that those compute while the next operands travel, and
+// the spare ones as processors fall idle. Then what is under way is cancelled;
+// settle waits for it.
 func (r *exactRound) run(ctx context.Context) (exactAnswers, error) {
 	ctx, cancel := context.WithTimeout(ctx, exactPatience)
 	defer cancel()
 	r.running, r.enough = map[int]bool{}, make(chan struct{})
-	for range r.slots {
-		r.slotsRun.Go(r.work)
+	for range r.threads + 1 {
+		r.slots.Go(r.work)
 	}
 	select {
 	case <-r.enough:
 	case <-ctx.Done():
-		r.finish(context.Cause(ctx))
+		r.mu.Lock()
+		r.finish(fmt.Errorf("%d answers, want %d: no answer from workers %v: %w",
+			len(r.answers.have), r.need, slices.Sorted(maps.Keys(r.running)), context.Cause(ctx)))
+		r.mu.Unlock()
 		r.workers.hangUp()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for t := range r.running {
-		if _, err := r.workers.conns[t].send(exactFrame{kind: exactCancel, task: t}); err != nil && r.err == nil {
-			r.err = fmt.Errorf("worker %d: cancel: %w", t, err)
-		}
+		// A worker that does not hear of it has failed, and settle finds out.
+		_, _ = r.workers.conns[t].send(exactFrame{kind: exactCancel, task: t})
 	}
 	return r.answers, r.err
 }
 
 // settle waits for the tasks that were cancelled.
-func (r *exactRound) settle() error {
+func (r *exactRound) settle() {
 	giveUp := time.AfterFunc(exactPatience, r.workers.hangUp)
 	defer giveUp.Stop()
-	r.slotsRun.Wait()
-	return r.err
+	r.slots.Wait()
 }
 
 // work is the life of a slot: one task after another.
@@ -203,8 +209,7 @@ func (r *exactRound) work() {
 			return
 		}
 		if err := r.task(t); err != nil {
-			r.finish(fmt.Errorf("worker %d: %w", t, err))
-			return
+			r.fail(fmt.Errorf("worker %d: %w", t, err))
 		}
 	}
 }
@@ -216,6 +221,10 @@ func (r *exactRound) take() (task int, ok bool) {
 	if r.finished || r.next == len(r.order) {
 		return 0, false
 	}
+	if r.next >= r.need && !r.spare {
+		r.spare = true // one slot fewer: no processor waits for operands any more
+		return 0, false
+	}
 	r.next++
 	return r.order[r.next-1], true
 }
@@ -223,21 +232,21 @@ func (r *exactRound) take() (task int, ok bool) {
 // task sends the operands of a task and waits for its result.
 func (r *exactRound) task(t int) error {
 	sent, err := r.send(t)
-	if err != nil {
+	if err != nil || sent == 0 {
 		return err
 	}
 	conn := r.workers.conns[t]
 	before := conn.received
 	f, err := conn.receive([]*exact.Vector{r.results[t]})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.running, t)
 	if err != nil {
 		return err
 	}
 	if f.kind != exactResult || f.task != t {
 		return fmt.Errorf("answered with kind %d for task %d", f.kind, f.task)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.running, t)
 	if r.finished || len(f.vectors) == 0 {
 		return nil
 	}
@@ -245,32 +254,45 @@ func (r *exactRound) task(t int) error {
 	r.answers.compute += time.Duration(f.nanos)
 	r.answers.bytes += sent + conn.received - before
 	if len(r.answers.have) == r.need {
-		r.finishLocked(nil)
+		r.finish(nil)
 	}
 	return nil
 }
 
-// send sends the operands of a task, unless the round is finished by then.
+// send sends the operands of a task and returns their bytes: none if the round is
+// finished by then.
 func (r *exactRound) send(t int) (int64, error) {
 	r.sendLock.Lock()
 	defer r.sendLock.Unlock()
+	r.mu.Lock()
+	finished := r.finished
+	r.mu.Unlock()
+	if finished {
+		return 0, nil
+	}
 	began := r.now()
 	n, err := r.workers.conns[t].send(exactFrame{kind: exactTask, task: t, vectors: []*exact.Vector{r.a[t], r.b[t]}})
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.answers.sending += r.now().Sub(began)
-	r.running[t] = true
+	if err == nil {
+		r.running[t] = true
+	}
 	return n, err
 }
 
-// finish ends the round, in failure if err is not nil.
-func (r *exactRound) finish(err error) {
+// fail counts a task as lost, and gives up when too few are left.
+func (r *exactRound) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.finishLocked(err)
+	r.failures = append(r.failures, err)
+	if len(r.order)-len(r.failures) < r.need {
+		r.finish(fmt.Errorf("fewer than %d workers are left: %w", r.need, errors.Join(r.failures...)))
+	}
 }
 
-func (r *exactRound) finishLocked(err error) {
+// finish ends the round, in failure if err is not nil. The caller holds mu.
+func (r *exactRound) finish(err error) {
 	if r.finished {
 		return
 	}

@@ -32,7 +32,7 @@ type cli struct {
 	Eval    evalCmd    `cmd:"" help:"Evaluate a checkpoint: accuracy, loss, confusion matrix, every class."`
 	Summary summaryCmd `cmd:"" help:"Show the model: layers, shapes, parameters, flops, placement."`
 	Worker  workerCmd  `cmd:"" help:"Serve a cluster until interrupted."`
-	Bench   benchCmd   `cmd:"" help:"Measure: gemm, convnet, layer."`
+	Bench   benchCmd   `cmd:"" help:"Measure: gemm, convnet, layer, exact."`
 	Codes   codesCmd   `cmd:"" help:"Show the codes: thresholds, loads, condition numbers; explain one by a drawing."`
 	Exact   exactCmd   `cmd:"" hidden:"" name:"exact-worker" help:"A worker process of the exact benchmark."`
 	Keygen  keygenCmd  `cmd:"" help:"Make a new cluster key."`

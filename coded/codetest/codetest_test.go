@@ -120,6 +120,19 @@ func TestWrongCodes(t *testing.T) {
 				return tasks, nil
 			}
 		}), []string{"threshold", "readiness"}},
+		"another code modulo 65537": {with(linear(2, rows...), func(d *coded.Definition) {
+			d.Modular = func(p field.Prime) ([]coded.ModularTask, error) {
+				last := []uint64{1, p.Int(-1)}
+				if p == field.Fermat {
+					last[1] = 1
+				}
+				var tasks []coded.ModularTask
+				for _, row := range [][]uint64{{1, 0}, {0, 1}, {1, 1}, last} {
+					tasks = append(tasks, coded.ModularTask{A: [][]uint64{row}, B: [][]uint64{{1}}})
+				}
+				return tasks, nil
+			}
+		}), []string{"exact decoding"}},
 		"not all of it":                     {with(linear(0, []float64{1, 0}, []float64{2, 0}), func(*coded.Definition) {}), []string{"threshold"}},
 		"too few first results":             {with(twoProducts(), func(d *coded.Definition) { d.Prefix = 3 }), []string{"prefix"}},
 		"first results that are not needed": {with(linear(2, rows...), func(d *coded.Definition) { d.Prefix = 3 }), []string{"prefix"}},
