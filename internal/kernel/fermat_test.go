@@ -40,24 +40,35 @@ func (f *Fermat) elements() [][]uint64 {
 	return all
 }
 
-// checkFermatProduct compares every engine's product with one in integers of any size.
+// bigProduct multiplies in integers of any size and reduces in the end.
+func bigProduct(a, b *Fermat, n int) [][]uint64 {
+	x, y := a.elements(), b.elements()
+	out := make([][]uint64, len(x))
+	sum, term, left, right := new(big.Int), new(big.Int), new(big.Int), new(big.Int)
+	for i := range out {
+		out[i] = make([]uint64, n)
+		for j := range n {
+			sum.SetUint64(0)
+			for k := range y {
+				sum.Add(sum, term.Mul(left.SetUint64(x[i][k]), right.SetUint64(y[k][j])))
+			}
+			out[i][j] = term.Mod(sum, big.NewInt(fermatPrime)).Uint64()
+		}
+	}
+	return out
+}
+
+// checkFermatProduct compares every engine's product with that of big integers.
 func checkFermatProduct(t *testing.T, p *Pool, a, b *Fermat, n int) {
 	t.Helper()
-	x, y := a.elements(), b.elements()
+	want := bigProduct(a, b, n)
 	for _, e := range fermatEngines {
 		c := newFermat(len(a.Rows), n, func(_, _ int) uint64 { return 12345 })
 		e.product(p, c, fermatPieces(a, b, n), n)
 		slices.SortFunc(c.Carry, Entry.compare)
-		got := c.elements()
-		for i := range got {
-			for j := range got[i] {
-				sum := new(big.Int)
-				for k := range y {
-					sum.Add(sum, new(big.Int).Mul(new(big.Int).SetUint64(x[i][k]), new(big.Int).SetUint64(y[k][j])))
-				}
-				if want := sum.Mod(sum, big.NewInt(fermatPrime)).Uint64(); got[i][j] != want {
-					t.Fatalf("%s, %dx%dx%d: element %d,%d is %d, want %d", e.name, len(x), n, len(y), i, j, got[i][j], want)
-				}
+		for i, got := range c.elements() {
+			if !slices.Equal(got, want[i]) {
+				t.Fatalf("%s, %dx%dx%d: row %d is %v, want %v", e.name, len(a.Rows), n, len(b.Rows), i, got, want[i])
 			}
 		}
 	}
