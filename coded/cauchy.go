@@ -63,8 +63,8 @@ func cauchyRows[E any](f field.Field[E], x, y []E) [][]E {
 	return g
 }
 
-// spreadNodes takes k numbers out of a list, spread evenly over it.
-func spreadNodes(all []float64, k int) (taken, rest []float64) {
+// spreadNodes takes k elements out of a list, spread evenly over it.
+func spreadNodes[E any](all []E, k int) (taken, rest []E) {
 	for i, v := range all {
 		if (2*len(taken)+1)*len(all) <= (2*i+1)*k && len(taken) < k {
 			taken = append(taken, v)

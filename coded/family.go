@@ -63,6 +63,8 @@ var registry = struct {
 func catalogue() []Family {
 	return slices.Concat(
 		linearFamilies,
+		batchFamilies,
+		approximateFamilies,
 		gradientFamilies,
 		bilinearFamilies,
 	)
@@ -83,6 +85,20 @@ var linearFamilies = []Family{
 	luby,
 	replication,
 	uncoded,
+}
+
+// batchFamilies are the codes of several products at once.
+var batchFamilies = []Family{
+	lagrange,
+	crossSubspace,
+	generalisedAlignment,
+	rook,
+}
+
+// approximateFamilies are those that promise an estimate.
+var approximateFamilies = []Family{
+	berrut,
+	sketch,
 }
 
 // Register adds a family, under a name that no other one has. It is meant to be
@@ -179,8 +195,8 @@ func (f Family) checkSpec(s Spec) error {
 			return fmt.Errorf("the code has no use for %s", p.Name)
 		case used && p.Use != UsesSeed && p.Value < 1:
 			return fmt.Errorf("%s must be at least 1", p.Name)
-		case p.Use != UsesSeed && p.Value > maxEntries:
-			return fmt.Errorf("%s must be at most %d", p.Name, maxEntries)
+		case p.Use != UsesSeed && p.Value > maxEntries/s.N:
+			return fmt.Errorf("%s must be at most %d", p.Name, maxEntries/s.N)
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package coded
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 
@@ -38,7 +39,8 @@ var gaussian = Family{
 		d := fromGenerator(g)
 		d.Threshold, d.MDS = s.K, true
 		d.Modular = func(p field.Prime) ([]ModularTask, error) {
-			return linearTasks(uniformRows(p, s, s.N), 1), nil
+			g, err := uniformRows(p, s, s.N)
+			return linearTasks(g, 1), err
 		}
 		return d, nil
 	},
@@ -78,12 +80,16 @@ var systematicGaussian = Family{
 		d := fromGenerator(g)
 		d.Threshold, d.MDS = s.K, true
 		d.Modular = func(p field.Prime) ([]ModularTask, error) {
+			drawn, err := uniformRows(p, s, s.N-s.K)
+			if err != nil {
+				return nil, err
+			}
 			rows := make([][]uint64, s.K)
 			for j := range rows {
 				rows[j] = make([]uint64, s.K)
 				rows[j][j] = 1
 			}
-			return linearTasks(append(rows, uniformRows(p, s, s.N-s.K)...), 1), nil
+			return linearTasks(append(rows, drawn...), 1), nil
 		}
 		return d, nil
 	},
@@ -147,8 +153,12 @@ func orthogonalRows(rng *rand.Rand, n, k int) [][]float64 {
 	return rows
 }
 
-// uniformRows draws rows of a prime field.
-func uniformRows(p field.Prime, s Spec, n int) [][]uint64 {
+// uniformRows draws rows of a prime field, which must be so large that a square
+// matrix of them is regular but for a chance of about 1 in 2^31.
+func uniformRows(p field.Prime, s Spec, n int) ([][]uint64, error) {
+	if p < field.Mersenne31 {
+		return nil, fmt.Errorf("modulo %d rows that are drawn are dependent too often", p)
+	}
 	rng := rand.New(rand.NewPCG(s.Seed, uint64(p)))
 	rows := make([][]uint64, n)
 	for w := range rows {
@@ -157,5 +167,5 @@ func uniformRows(p field.Prime, s Spec, n int) [][]uint64 {
 			rows[w][j] = rng.Uint64N(uint64(p))
 		}
 	}
-	return rows
+	return rows, nil
 }

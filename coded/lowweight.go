@@ -45,11 +45,15 @@ var lowWeight = Family{
 		d := fromGenerator(g)
 		d.Threshold, d.MDS = s.K, true
 		d.Modular = func(p field.Prime) ([]ModularTask, error) {
+			drawn, err := uniformRows(p, s, s.N)
+			if err != nil {
+				return nil, err
+			}
 			rows := make([][]uint64, s.N)
-			for w, drawn := range uniformRows(p, s, s.N) {
+			for w := range rows {
 				rows[w] = make([]uint64, s.K)
 				for _, j := range lowWeightSupport(s, w) {
-					rows[w][j] = drawn[j]
+					rows[w][j] = drawn[w][j]
 				}
 			}
 			return linearTasks(rows, 1), nil

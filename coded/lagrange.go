@@ -1,0 +1,106 @@
+package coded
+
+import (
+	"fmt"
+
+	"github.com/coda-ml/coda/coded/field"
+)
+
+// lagrange computes Batch independent products A_i B_i at once. The blocks are the
+// values at points b_i of two polynomials of degree Batch-1, and task w gets
+// their values at a_w:
+//
+//	u(z) = sum_i A_i l_i(z),   v(z) = sum_i B_i l_i(z),   l_i(z) = prod over j != i of (z-b_j)/(b_i-b_j)
+//
+// Its product u(a_w) v(a_w) is a value of a polynomial of degree 2 Batch - 2 that
+// has the wanted products as its values at b_i, so any
+//
+//	2 Batch - 1
+//
+// tasks decode. The same encoding serves any polynomial f of the blocks, of
+// degree d, from (Batch-1) d + 1 tasks. The a_w are Chebyshev points and the b_i
+// every so many of them, so that Batch of the tasks are the wanted products
+// themselves (the code is systematic), and the coefficients are small. Compute of
+// a task is 1/Batch of the products; upload and storage are one block of each
+// side. Worst/median condition number:
+//
+//	n, Batch   8,3       12,4         18,8
+//	           322/5.5   1.5e4/12     5.7e4/23
+var lagrange = Family{
+	Name:  "lagrange",
+	Doc:   "many products A_i B_i at once from values of polynomials: any 2 batch - 1 tasks decode",
+	Paper: "Q. Yu, S. Li, N. Raviv, S. M. M. Kalan, M. Soltanolkotabi, S. Avestimehr, Lagrange coded computing, AISTATS 2019, theorem 1",
+	Kind:  Batch,
+	Uses:  UsesBatch,
+	Define: func(s Spec) (Definition, error) {
+		d := batchDefinition(s.Batch)
+		d.Threshold, d.MDS = 2*s.Batch-1, s.Batch == 1
+		if s.N < d.Threshold {
+			return d, fmt.Errorf("n must be at least 2 batch - 1 = %d", d.Threshold)
+		}
+		points := chebyshevPoints(s.N)
+		nodes, _ := spreadNodes(points, s.Batch)
+		d.Tasks = sameRows(lagrangeRows(field.Real{}, nodes, points))
+		d.Modular = func(p field.Prime) ([]ModularTask, error) {
+			points, err := modularPoints(p, s.N)
+			if err != nil {
+				return nil, err
+			}
+			nodes, _ := spreadNodes(points, s.Batch)
+			return sameRows(lagrangeRows(p, nodes, points)), nil
+		}
+		return d, nil
+	},
+	Examples: []Spec{
+		{Name: "lagrange", N: 5, Batch: 2}, {Name: "lagrange", N: 8, Batch: 3}, {Name: "lagrange", N: 12, Batch: 4}, {Name: "lagrange", N: 18, Batch: 8},
+	},
+}
+
+// batchDefinition wants the products A_i B_i.
+func batchDefinition(batch int) Definition {
+	d := Definition{ABlocks: batch, BBlocks: batch}
+	for i := range batch {
+		d.Outputs = append(d.Outputs, Output{{i, i}})
+	}
+	return d
+}
+
+// sameRows makes tasks whose two sides have the same coefficients.
+func sameRows[E any](rows [][]E) []Coefficients[E] {
+	tasks := make([]Coefficients[E], len(rows))
+	for w, row := range rows {
+		tasks[w] = Coefficients[E]{A: [][]E{row}, B: [][]E{row}}
+	}
+	return tasks
+}
+
+// lagrangeRows gives the values at points z of the polynomials that are 1 at one
+// of the nodes and 0 at the others, exactly so at the nodes.
+func lagrangeRows[E comparable](f field.Field[E], nodes, z []E) [][]E {
+	rows := make([][]E, len(z))
+	for w, x := range z {
+		rows[w] = make([]E, len(nodes))
+		for i := range nodes {
+			v := f.Int(1)
+			for j := range nodes {
+				if j != i && x != nodes[i] {
+					v = f.Mul(v, f.Mul(f.Sub(x, nodes[j]), f.Inv(f.Sub(nodes[i], nodes[j]))))
+				}
+			}
+			rows[w][i] = v
+		}
+	}
+	return rows
+}
+
+// modularPoints are so many different elements of a prime field.
+func modularPoints(p field.Prime, count int) ([]uint64, error) {
+	if uint64(count) > uint64(p) {
+		return nil, fmt.Errorf("there are no %d points modulo %d", count, p)
+	}
+	points := make([]uint64, count)
+	for i := range points {
+		points[i] = uint64(i)
+	}
+	return points, nil
+}
