@@ -94,7 +94,7 @@ func alignmentDefinition(s Spec) (Definition, error) {
 		scaleTask(task)
 	}
 	d.Modular = func(p field.Prime) ([]ModularTask, error) {
-		points, err := modularPoints(p, s.Batch+s.N)
+		points, err := consecutivePoints(p, s.Batch+s.N)
 		if err != nil {
 			return nil, err
 		}

@@ -42,7 +42,7 @@ var lagrange = Family{
 		nodes, _ := spreadNodes(points, s.Batch)
 		d.Tasks = sameRows(lagrangeRows(field.Real{}, nodes, points))
 		d.Modular = func(p field.Prime) ([]ModularTask, error) {
-			points, err := modularPoints(p, s.N)
+			points, err := consecutivePoints(p, s.N)
 			if err != nil {
 				return nil, err
 			}
@@ -93,8 +93,8 @@ func lagrangeRows[E comparable](f field.Field[E], nodes, z []E) [][]E {
 	return rows
 }
 
-// modularPoints are so many different elements of a prime field.
-func modularPoints(p field.Prime, count int) ([]uint64, error) {
+// consecutivePoints are so many different elements of a prime field, from 0 on.
+func consecutivePoints(p field.Prime, count int) ([]uint64, error) {
 	if uint64(count) > uint64(p) {
 		return nil, fmt.Errorf("there are no %d points modulo %d", count, p)
 	}
