@@ -53,13 +53,13 @@ type exactBench struct {
 
 // Sizes of the job: those of the experiment in the paper of the polynomial code.
 const (
-	exactTasks   = 17
+	exactN       = 17
 	exactBlocks  = 4 // of each operand
 	maxExactSize = 1 << 15
 )
 
 func benchExact(ctx context.Context, b *benchCmd, out rows) (err error) {
-	e := &exactBench{b: b, size: b.Size, n: exactTasks, m: exactBlocks, q: exactBlocks}
+	e := &exactBench{b: b, size: b.Size, n: exactN, m: exactBlocks, q: exactBlocks}
 	if e.code, err = exact.Polynomial(field.Fermat, e.n, e.m, e.q); err != nil {
 		return err
 	}

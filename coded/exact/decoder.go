@@ -149,8 +149,9 @@ func (e *elimination) reduce(r []uint64) int {
 
 // Decode computes all outputs from the results of an ascending set of tasks, task
 // after task: matrices of equal size. It reads results only as far as they are
-// needed. If the set is the first tasks of a polynomial code at roots of unity, a
-// Fourier transform does it, in about log2(k) operations an element rather than k.
+// needed. If the set is the first tasks of a polynomial code at roots of unity, and
+// large enough for it to be faster, a Fourier transform does it, in about log2(k)
+// operations an element rather than k.
 func (d *Decoder) Decode(have []int, results []Matrix) ([]Matrix, error) {
 	if err := d.code.checkSet(have); err != nil {
 		return nil, err
@@ -161,7 +162,7 @@ func (d *Decoder) Decode(have []int, results []Matrix) ([]Matrix, error) {
 	if err := d.code.checkEqual("result", results); err != nil {
 		return nil, err
 	}
-	if d.code.transforms(have) {
+	if len(have) >= transformFrom && d.code.transforms(have) {
 		return d.code.inverse(results), nil
 	}
 	weights, err := d.Weights(have)
@@ -174,6 +175,11 @@ func (d *Decoder) Decode(have []int, results []Matrix) ([]Matrix, error) {
 	}
 	return outputs, nil
 }
+
+// transformFrom is the number of results from which the transform is faster than
+// weights: BenchmarkDecode has 2.9 ms against 1.8 for 16, 15 against 22 for 64 and
+// 77 against 498 for 256.
+const transformFrom = 64
 
 // transforms tells whether the results are a Fourier transform of the outputs.
 func (c *Code) transforms(have []int) bool {

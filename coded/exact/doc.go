@@ -16,11 +16,12 @@
 //	d := exact.NewDecoder(code, 0)
 //	outputs, err := d.Decode(have, results)         // all results of the tasks, in order
 //
-// The reals' role of float32 and float64 have here three primes. Modulo 2^61-1
+// There are three primes. Modulo 2^61-1
 // sums of products of numbers of 24 bits do not wrap around for thousands of
 // terms; modulo 2^31-1, those of 9 bits; modulo 65537 elements take two bytes and
 // products a processor's instructions for bytes ([Vector], [Multiply]), and a
-// polynomial code at roots of unity ([Polynomial]) decodes by a Fourier transform.
+// polynomial code at roots of unity ([Polynomial]) decodes by a Fourier transform
+// where that is faster, from 64 blocks on.
 //
 // # Quantised data
 //
