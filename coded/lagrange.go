@@ -20,12 +20,12 @@ import (
 // tasks decode. The same encoding serves any polynomial f of the blocks, of
 // degree d, from (Batch-1) d + 1 tasks. The a_w are Chebyshev points and the b_i
 // every so many of them, so that Batch of the tasks are the wanted products
-// themselves (the code is systematic), and the coefficients are small. Compute of
+// themselves, the first ones, and the coefficients are small. Compute of
 // a task is 1/Batch of the products; upload and storage are one block of each
 // side. Worst/median condition number:
 //
 //	n, Batch   8,3       12,4         18,8
-//	           322/5.5   1.5e4/12     5.7e4/23
+//	           219/5.4   1.5e4/12     3.1e4/18
 var lagrange = Family{
 	Name:  "lagrange",
 	Doc:   "many products A_i B_i at once from values of polynomials: any 2 batch - 1 tasks decode",
@@ -38,17 +38,12 @@ var lagrange = Family{
 		if s.N < d.Threshold {
 			return d, fmt.Errorf("n must be at least 2 batch - 1 = %d", d.Threshold)
 		}
-		points := chebyshevPoints(s.N)
-		nodes, _ := spreadNodes(points, s.Batch)
-		d.Tasks = sameRows(lagrangeRows(field.Real{}, nodes, points))
-		d.Modular = func(p field.Prime) ([]ModularTask, error) {
-			points, err := consecutivePoints(p, s.N)
-			if err != nil {
-				return nil, err
-			}
-			nodes, _ := spreadNodes(points, s.Batch)
-			return sameRows(lagrangeRows(p, nodes, points)), nil
+		blocks := make([]int, s.Batch)
+		for i := range blocks {
+			blocks[i] = i
 		}
+		e := evaluated{basis: lagrangeBasis, a: [][]int{blocks}, b: [][]int{blocks}, nodes: s.Batch}.define(s.N)
+		d.Tasks, d.Modular = e.Tasks, e.Modular
 		return d, nil
 	},
 	Examples: []Spec{
@@ -72,25 +67,6 @@ func sameRows[E any](rows [][]E) []Coefficients[E] {
 		tasks[w] = Coefficients[E]{A: [][]E{row}, B: [][]E{row}}
 	}
 	return tasks
-}
-
-// lagrangeRows gives the values at points z of the polynomials that are 1 at one
-// of the nodes and 0 at the others, exactly so at the nodes.
-func lagrangeRows[E comparable](f field.Field[E], nodes, z []E) [][]E {
-	rows := make([][]E, len(z))
-	for w, x := range z {
-		rows[w] = make([]E, len(nodes))
-		for i := range nodes {
-			v := f.Int(1)
-			for j := range nodes {
-				if j != i && x != nodes[i] {
-					v = f.Mul(v, f.Mul(f.Sub(x, nodes[j]), f.Inv(f.Sub(nodes[i], nodes[j]))))
-				}
-			}
-			rows[w][i] = v
-		}
-	}
-	return rows
 }
 
 // consecutivePoints are so many different elements of a prime field, from 0 on.

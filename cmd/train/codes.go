@@ -154,6 +154,8 @@ func checkThreshold(code *coded.Code, sets int, rng *rand.Rand) (string, error) 
 		return fmt.Sprintf("WRONG: %v", report.Refuted), nil
 	case report.Tight == nil:
 		return fmt.Sprintf("not tight, %d sets", report.Sets), nil
+	case report.Sets == 1:
+		return "the only set", nil
 	case report.Exhaustive:
 		return fmt.Sprintf("all %d sets", report.Sets), nil
 	}
