@@ -10,7 +10,7 @@ import (
 )
 
 // published are condition numbers, the worst over sets of k tasks and the median,
-// that were measured with another program, in Python, when the codes were chosen.
+// that were measured with another program when the codes were chosen.
 type published struct {
 	n, k, m, q    int
 	worst, median float64

@@ -42,11 +42,11 @@ import (
 //	n, m, q    8,4,4     12,6,4      18,6,5       18,8,6        24,12,6
 //	           1100/84   3e6/500     2.2e4/440    4.5e5/2.1e3   8e6/3.0e3
 //
-// Bad sets are rare, and one task more than the threshold makes good for them.
+// The worst sets are rare, and much worse than the median.
 var bivariate = Family{
 	Name:  "bivariate",
 	Doc:   "load coded blocks on either side and the products of all of them in order: any mq results decode, unfinished work counts",
-	Paper: "B. Hasircioglu, J. Gomez-Vilardebo, D. Gunduz, Bivariate polynomial coding for efficient distributed matrix multiplication, IEEE JSAC on Inf. Theory 2021",
+	Paper: "B. Hasircioglu, J. Gomez-Vilardebo, D. Gunduz, Bivariate polynomial coding for efficient distributed matrix multiplication, IEEE JSAC 2021",
 	Kind:  Bilinear,
 	Uses:  UsesM | UsesQ | UsesLoad | UsesSeed,
 	Define: func(s Spec) (Definition, error) {

@@ -16,8 +16,8 @@ import (
 // pass its end change their sign. At each root of z^(r/2) = -1, a primitive root of
 // unity of order r, these are Vandermonde rows at the points z^w, which differ for
 // w < r: so any k tasks decode, and no fewer do. The decomposition into roots is
-// orthogonal, and the condition number of a set of tasks is the worst among those
-// of the complex roots of unity z^w with z running over the roots.
+// orthogonal, so that the singular values of a set of tasks are those of all these
+// Vandermonde matrices together.
 //
 // A. Ramamoorthy and L. Tang (IEEE Trans. IT 2021) embed circulant permutations of a
 // prime order r, with r-1 parts a block. A power of two, with a sign, needs half the

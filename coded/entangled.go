@@ -9,7 +9,7 @@ package coded
 // of A_ik B_kj, which is C_ij, and nothing else: for k other than k' the product
 // A_ik B_k'j goes to a power that is not -1 modulo p. The product has degree
 // p m q + p - 2, so any p m q + p - 1 results decode (Q. Yu, M. Maddah-Ali,
-// S. Avestimehr, IEEE Trans. IT 2020, Theorem 1). With p = 1 it is the
+// S. Avestimehr, IEEE Trans. IT 2020). With p = 1 it is the
 // polynomial code, with m = q = 1 the MatDot code.
 //
 // A task computes 1/(m p q) of the products, gets and stores 1/(m p) of A and

@@ -7,7 +7,7 @@ package coded
 //
 // at its point x_w: C is the coefficient of x^(p-1), and the degree is 2p-2. Any
 // 2p-1 results decode (S. Dutta, M. Fahim, F. Haddadpour, H. Jeong, V. Cadambe,
-// P. Grover, IEEE Trans. IT 2020, Theorem III.1), of tasks that hold 1/p of each
+// P. Grover, IEEE Trans. IT 2020), of tasks that hold 1/p of each
 // operand: the polynomial code with m = q = p needs p^2.
 //
 // A task computes 1/p of the products but sends all of C back: with slow links
