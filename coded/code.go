@@ -127,6 +127,9 @@ func (c *Code) checkSizes() error {
 	case d.ABlocks > maxEntries/d.BBlocks/len(d.Tasks):
 		return fmt.Errorf("%d tasks with %d A blocks times %d B blocks, want at most %d coefficients",
 			len(d.Tasks), d.ABlocks, d.BBlocks, maxEntries)
+	case d.results() > maxEntries/d.ABlocks/d.BBlocks:
+		return fmt.Errorf("%d results with %d A blocks times %d B blocks, want at most %d coefficients",
+			d.results(), d.ABlocks, d.BBlocks, maxEntries)
 	case d.Threshold < 0 || d.Threshold > len(d.Tasks):
 		return fmt.Errorf("threshold %d, want 1 to the number of tasks, %d, or 0 for none", d.Threshold, len(d.Tasks))
 	case d.MDS && d.Threshold == 0:
@@ -232,6 +235,15 @@ func wantedRows(d Definition) ([][]float64, error) {
 		}
 	}
 	return w, nil
+}
+
+// results is the number of results of all tasks.
+func (d Definition) results() int {
+	n := 0
+	for _, t := range d.Tasks {
+		n += len(t.results())
+	}
+	return n
 }
 
 func (d Definition) outputs() []Output {

@@ -1,7 +1,6 @@
 package coded
 
 import (
-	"errors"
 	"math/rand/v2"
 
 	"github.com/coda-ml/coda/coded/field"
@@ -38,8 +37,9 @@ var crossParity = Family{
 		if err := s.atLeastK(); err != nil {
 			return Definition{}, err
 		}
-		if s.Load > maxEntries/s.K {
-			return Definition{}, errors.New("k times load is too large")
+		spare := s.N - s.K
+		if err := checkRows(s.N*s.Load+spare*(spare-1)/2*(s.K-1), s.K*s.Load); err != nil {
+			return Definition{}, err
 		}
 		d := Definition{ABlocks: s.K * s.Load, BBlocks: 1, Threshold: s.K}
 		rng := rand.New(rand.NewPCG(s.Seed, 0))

@@ -122,10 +122,10 @@ func TestGradientSpecs(t *testing.T) {
 		want string
 	}{
 		{Spec{Name: "uncoded-gradients", N: 4, K: 6}, "k must be a multiple of n"},
-		{Spec{Name: "uncoded-gradients", N: 4096, K: 8192}, "n*k coefficients for each of 1 pieces, want at most 16777216 in all"},
+		{Spec{Name: "uncoded-gradients", N: 4096, K: 8192}, "k must be at most 4096"},
 		{Spec{Name: "fractional-repetition", N: 6, K: 6, Load: 4}, "load must divide k"},
 		{Spec{Name: "fractional-repetition", N: 5, K: 6, Load: 2}, "must divide n"},
-		{Spec{Name: "fractional-repetition", N: 4096, K: 8192, Load: 2}, "want at most"},
+		{Spec{Name: "fractional-repetition", N: 4096, K: 8192, Load: 2}, "k must be at most 4096"},
 		{Spec{Name: "cyclic-reed-solomon", N: 4, K: 6, Load: 2}, "k must be a multiple of n, and load of k/n"},
 		{Spec{Name: "cyclic-reed-solomon", N: 4, K: 8, Load: 3}, "k must be a multiple of n, and load of k/n"},
 		{Spec{Name: "cyclic-reed-solomon", N: 4, K: 4, Load: 5}, "load is 5 parts of k = 4"},

@@ -142,7 +142,7 @@ func TestNewHeterogeneousRefuses(t *testing.T) {
 		{4, []float64{1, 1}, 2, "2 stragglers, want 0 to 1"},
 		{4, []float64{1, 1}, -1, "-1 stragglers"},
 		{2, []float64{1, 1, 1, 1, 1}, 1, "k*(s+1) must be at least n"},
-		{1 << 24, []float64{1, 1}, 1, "want at most 16777216 in all"},
+		{1 << 24, []float64{1, 1}, 1, "k must be at most 8388608"},
 	} {
 		_, err := NewHeterogeneous(test.parts, test.speeds, test.s)
 		if !errors.As(err, new(*SpecError)) || !strings.Contains(err.Error(), test.want) {

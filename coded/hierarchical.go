@@ -30,7 +30,11 @@ var hierarchical = Family{
 		if s.Groups < 2 || s.Groups > MaxTasks {
 			return Definition{}, fmt.Errorf("groups, the layers, must be 2 to %d", MaxTasks)
 		}
-		return hierarchicalDefinition(s.N, layerThresholds(s)), nil
+		needed := layerThresholds(s)
+		if err := checkLayers(s.N, needed); err != nil {
+			return Definition{}, err
+		}
+		return hierarchicalDefinition(s.N, needed), nil
 	},
 	Examples: []Spec{
 		{Name: "hierarchical", N: 4, K: 3, Groups: 2}, {Name: "hierarchical", N: 6, K: 4, Groups: 3}, {Name: "hierarchical", N: 12, K: 8, Groups: 4},
@@ -61,9 +65,21 @@ func NewHierarchical(n int, needed []int) (*Code, error) {
 			return nil, fmt.Errorf("coded: hierarchical: layer %d needs %d answers of %d", l, k, n)
 		}
 	}
+	if err := checkLayers(n, needed); err != nil {
+		return nil, fmt.Errorf("coded: hierarchical: %w", err)
+	}
 	d := hierarchicalDefinition(n, needed)
 	d.Name, d.Doc, d.Paper, d.Kind = hierarchical.Name, hierarchical.Doc, hierarchical.Paper, hierarchical.Kind
 	return NewCode(d)
+}
+
+// checkLayers bounds the coefficients of the layers' results.
+func checkLayers(n int, needed []int) error {
+	blocks := 0
+	for _, k := range needed {
+		blocks += k
+	}
+	return checkRows(n*len(needed), blocks)
 }
 
 func hierarchicalDefinition(n int, needed []int) Definition {

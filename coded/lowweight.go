@@ -28,7 +28,7 @@ var lowWeight = Family{
 		if err := s.atLeastK(); err != nil {
 			return Definition{}, err
 		}
-		g, err := bestDraw(s, func(rng *rand.Rand) [][]float64 {
+		d, err := drawnDefinition(s, func(rng *rand.Rand) [][]float64 {
 			g := make([][]float64, s.N)
 			for w := range g {
 				g[w] = make([]float64, s.K)
@@ -42,7 +42,6 @@ var lowWeight = Family{
 		if err != nil {
 			return Definition{}, err
 		}
-		d := fromGenerator(g)
 		d.Threshold, d.MDS = s.K, true
 		d.Modular = func(p field.Prime) ([]ModularTask, error) {
 			drawn, err := uniformRows(p, s, s.N)

@@ -31,6 +31,9 @@ var luby = Family{
 		if s.Load > maxEntries/s.N || s.N*s.Load < s.K {
 			return Definition{}, errors.New("n times load, the results, must be at least k")
 		}
+		if err := checkRows(s.N*s.Load, s.K); err != nil {
+			return Definition{}, err
+		}
 		support, err := lubySupport(s)
 		if err != nil {
 			return Definition{}, err

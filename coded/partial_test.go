@@ -183,7 +183,10 @@ func TestLTErrors(t *testing.T) {
 	for want, s := range map[string]Spec{
 		"must be at least k":   {Name: "lt", N: 2, K: 9, Load: 4},
 		"load must be k/n":     {Name: "universally-decodable", N: 2, K: 9, Load: 4},
-		"load is too large":    {Name: "cross-parity", N: 5000 - 904, K: 4000, Load: 1 << 20},
+		"load must be at most": {Name: "cross-parity", N: 4096, K: 4000, Load: 1 << 20},
+		"160000 results of":    {Name: "cross-parity", N: 40, K: 40, Load: 4000},
+		"16777216 results of":  {Name: "lt", N: 4096, K: 2, Load: 4096},
+		"want at most 1677721": {Name: "hierarchical", N: 4000, K: 4000, Groups: 4000},
 		"load must be at leas": {Name: "lt", N: 2, K: 9},
 	} {
 		if _, err := New(s); err == nil || !strings.Contains(err.Error(), want) {

@@ -13,7 +13,7 @@ import (
 // bad differs much between draws, so that a few are tried.
 const (
 	searchDraws = 48
-	searchSets  = 48  // sets of tasks on which draws are compared
+	searchSets  = 256 // sets of tasks on which draws are compared
 	searchWork  = 1e9 // bound of the multiplications; with fewer draws if need be
 )
 

@@ -2,6 +2,7 @@ package coded
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/coda-ml/coda/coded/field"
 )
@@ -37,6 +38,9 @@ var decodable = Family{
 	Define: func(s Spec) (Definition, error) {
 		if s.Load > s.K || s.N*s.Load < s.K {
 			return Definition{}, errors.New("load must be k/n to k")
+		}
+		if err := checkRows(s.N*s.Load, s.K); err != nil {
+			return Definition{}, err
 		}
 		d := Definition{ABlocks: s.K, BBlocks: 1, Prefix: s.K}
 		d.Threshold, d.MDS = (s.K+s.Load-1)/s.Load, true
@@ -82,6 +86,14 @@ func derivativeRows[E any](c circle[E], f field.Field[E], s Spec) [][][]E {
 		}
 	}
 	return tasks
+}
+
+// checkRows bounds the coefficients of so many results, before they are made.
+func checkRows(results, blocks int) error {
+	if results > maxEntries/blocks {
+		return fmt.Errorf("%d results of %d blocks each, want at most %d coefficients", results, blocks, maxEntries)
+	}
+	return nil
 }
 
 // stackedTasks are tasks of a linear job with several coded blocks, each of which
