@@ -34,8 +34,8 @@
 // which is the row vec(u v^T) of a matrix M over all the products A_a * B_b (Q. Yu,
 // M. Maddah-Ali, S. Avestimehr, "Polynomial codes", NIPS 2017, is of this form, and
 // so are its successors). A task may have several coded blocks on a side, and
-// then gives several rows: each result is one product of coded blocks, or a sum. With W the rows of the wanted outputs and M_S the
-// rows of a set S of tasks:
+// then gives several rows: each result is one product of coded blocks, or a sum.
+// With W the rows of the wanted outputs and M_S the rows of a set S of tasks:
 //
 //   - S decodes exactly when each row of W lies in the row space of M_S. [Tracker]
 //     answers this while results arrive; a count is enough for MDS codes only.
@@ -55,6 +55,25 @@
 // codetest has the laws that it must satisfy; what it claims (a threshold, that
 // nothing less decodes, that unfinished work counts) is tested in exact
 // arithmetic, over a prime field of package field.
+//
+// # Which code
+//
+//   - One operand is coded and used again and again (the weights of a layer):
+//     trigonometric; with more than five spare workers gaussian;
+//     systematic-trigonometric where most rounds lose nobody; low-weight for sparse
+//     operands; universally-decodable, hierarchical or lt where workers are slow
+//     rather than lost and what they have finished should count.
+//   - Both operands are coded: ortho-polynomial or rotation (blocks of C come back),
+//     ortho-matdot (all of C comes back from every worker, but fewer are needed),
+//     entangled between the two, systematic-khatri-rao for sparse ones; over a prime
+//     field polynomial, with package exact. [Reencode] makes the blocks smaller
+//     without the data.
+//   - Many products at once: lagrange; csa if a task may do several.
+//   - Sums of gradients: fractional-repetition if n allows it, else
+//     cyclic-reed-solomon; communication-efficient on slow links.
+//   - Functions that are not linear: berrut, approximately.
+//
+// `train codes` prints them all with what they need and cost.
 //
 // # Conditioning
 //

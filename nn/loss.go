@@ -10,8 +10,8 @@ import (
 	"github.com/coda-ml/coda/internal/kernel"
 )
 
-// Loss is what a Network minimises: a CrossEntropy, MSE, SmoothL1 or
-// BCEWithLogits, each the mean over a batch.
+// Loss is what a Network minimises: a CrossEntropy, MSE, SmoothL1, BCEWithLogits or
+// LossFunc, each the mean over a batch.
 type Loss interface {
 	// check looks at the settings, for a model with so many outputs a sample.
 	check(outputs int) error
