@@ -2,7 +2,6 @@ package nn
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/coda-ml/coda/internal/kernel"
 )
@@ -54,10 +53,7 @@ func (l LossFunc) name() string {
 	return l.Name
 }
 
-func (l LossFunc) mean(_ *kernel.Pool, out []float32, t target, batch, outputs int, grad []float32) (float64, error) {
-	if l.Labelled && len(t.labels) != batch {
-		return 0, fmt.Errorf("%d labels for %d samples", len(t.labels), batch)
-	}
+func (l LossFunc) mean(_ *kernel.Pool, out []float32, t target, _, outputs int, grad []float32) (float64, error) {
 	clear(grad)
 	return l.Mean(LossBatch{Out: out, Outputs: outputs, Labels: t.labels, Values: t.values, Grad: grad})
 }
