@@ -317,15 +317,16 @@ func (c *Code) String() string {
 	return fmt.Sprintf("%s (%d,%dx%d)", c.def.Name, c.N(), c.def.ABlocks, c.def.BBlocks)
 }
 
-// checkSet checks that a list of tasks has no stranger and no duplicate.
+// checkSet checks that a list of tasks has no stranger and no duplicate. The error
+// is a *TaskError.
 func (c *Code) checkSet(have []int) error {
 	seen := make([]bool, c.N())
 	for _, t := range have {
 		if t < 0 || t >= c.N() {
-			return fmt.Errorf("%v: task %d, want 0 to %d", c, t, c.N()-1)
+			return &TaskError{Code: c.String(), Task: t, Tasks: c.N()}
 		}
 		if seen[t] {
-			return fmt.Errorf("%v: task %d is listed twice", c, t)
+			return &TaskError{Code: c.String(), Task: t, Tasks: c.N(), Twice: true}
 		}
 		seen[t] = true
 	}

@@ -1,6 +1,9 @@
 package coded
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Encoding and decoding of float32 tensors with coefficients that were computed
 // in float64. A tensor is cut into blocks along its first dimension ("rows") or
@@ -26,8 +29,7 @@ func Encode(dst Tensor, row []float64, blocks []Tensor) error {
 			continue
 		}
 		if !fits(b, dst.Shape, 0) || b.Shape[0] > dst.Shape[0] {
-			return fmt.Errorf("coded: encode: block %d has shape %v and %d elements, want at most the rows of the result's %v",
-				j, b.Shape, len(b.Data), dst.Shape)
+			return shapeError(fmt.Sprintf("encode: block %d", j), b, dst.Shape, "fewer rows")
 		}
 		t.add(row[j], b.Data, len(b.Data))
 	}
@@ -42,7 +44,7 @@ func EncodeRows(dst Tensor, row []float64, x Tensor, p Partition) error {
 		return err
 	}
 	if !fits(dst, x.Shape, 0) || dst.Shape[0] != p.Size {
-		return fmt.Errorf("coded: encode rows: result has shape %v, want %d rows of %v", dst.Shape, p.Size, x.Shape)
+		return shapeError("encode rows: result", dst, withSize(x.Shape, 0, p.Size), "")
 	}
 	t := newTerms()
 	defer t.free()
@@ -62,7 +64,7 @@ func EncodeColumns(dst Tensor, row []float64, x Tensor, p Partition) error {
 		return err
 	}
 	if !fits(dst, x.Shape, 1) || dst.Shape[1] != p.Size {
-		return fmt.Errorf("coded: encode columns: result has shape %v, want %d columns of %v", dst.Shape, p.Size, x.Shape)
+		return shapeError("encode columns: result", dst, withSize(x.Shape, 1, p.Size), "")
 	}
 	t := newTerms()
 	defer t.free()
@@ -142,13 +144,13 @@ func checkDecode(what string, dst Tensor, d [][]float64, results []Tensor, p Par
 	if len(results) == 0 {
 		return 0, fmt.Errorf("coded: %s: no results", what)
 	}
+	chunk = -1 // any will do
 	for t, x := range results {
-		if !fits(x, dst.Shape, axis) || x.Shape[axis] != results[0].Shape[axis] {
-			return 0, fmt.Errorf("coded: %s: result %d has shape %v and %d elements, the first one has shape %v and the whole %v, cut along %d",
-				what, t, x.Shape, len(x.Data), results[0].Shape, dst.Shape, axis)
+		if !fits(x, dst.Shape, axis) || chunk >= 0 && x.Shape[axis] != chunk {
+			return 0, shapeError(fmt.Sprintf("%s: result %d", what, t), x, withSize(dst.Shape, axis, chunk), "")
 		}
+		chunk = x.Shape[axis]
 	}
-	chunk = results[0].Shape[axis]
 	if at < 0 || at+chunk > p.Size {
 		return 0, fmt.Errorf("coded: %s: chunk [%d,%d) of blocks of size %d", what, at, at+chunk, p.Size)
 	}
@@ -157,14 +159,14 @@ func checkDecode(what string, dst Tensor, d [][]float64, results []Tensor, p Par
 
 // checkCut checks that a tensor can be cut along an axis into k blocks.
 func checkCut(what string, x Tensor, p Partition, axis, k int) error {
-	if err := checkTensor(what, x, axis+1); err != nil {
+	if err := checkTensor(what+": the whole", x, axis+1); err != nil {
 		return err
 	}
 	if p.K < 1 || p != Blocks(p.Total, p.K) {
 		return fmt.Errorf("coded: %s: %+v is no partition", what, p)
 	}
 	if x.Shape[axis] != p.Total {
-		return fmt.Errorf("coded: %s: shape %v, want %d along dimension %d", what, x.Shape, p.Total, axis)
+		return shapeError(what+": the whole", x, withSize(x.Shape, axis, p.Total), "")
 	}
 	if k != p.K {
 		return fmt.Errorf("coded: %s: coefficients for %d blocks, want %d", what, k, p.K)
@@ -188,18 +190,15 @@ func fits(x Tensor, like []int, axis int) bool {
 
 // checkTensor checks that a tensor has its data and enough dimensions.
 func checkTensor(what string, x Tensor, dims int) error {
-	if len(x.Shape) < dims {
-		return fmt.Errorf("coded: %s: shape %v, want at least %d dimensions", what, x.Shape, dims)
-	}
-	for _, d := range x.Shape {
-		if d < 0 {
-			return fmt.Errorf("coded: %s: shape %v", what, x.Shape)
-		}
-	}
-	if size(x.Shape) != len(x.Data) {
-		return fmt.Errorf("coded: %s: %d elements for shape %v", what, len(x.Data), x.Shape)
+	if len(x.Shape) < dims || !filled(x.Shape, len(x.Data)) {
+		return shapeError(what, x, slices.Repeat([]int{-1}, dims), "more dimensions")
 	}
 	return nil
+}
+
+// filled tells whether a shape is one of so many elements.
+func filled(shape []int, elements int) bool {
+	return size(shape) == elements && !slices.ContainsFunc(shape, func(n int) bool { return n < 0 })
 }
 
 func size(shape []int) int {

@@ -27,8 +27,11 @@ func EncodeGradients(dst Tensor, row []float64, parts []Tensor) error {
 			continue
 		}
 		if !fits(part, dst.Shape, 0) || total >= 0 && part.Shape[0] != total || Blocks(part.Shape[0], pieces).Size != dst.Shape[0] {
-			return fmt.Errorf("coded: %s: part %d has shape %v and %d elements, the result %v is one of its %d pieces",
-				what, p, part.Shape, len(part.Data), dst.Shape, pieces)
+			rows, or := total, ""
+			if total < 0 {
+				rows, or = dst.Shape[0]*pieces, "fewer rows of which a piece is as large as the result"
+			}
+			return shapeError(fmt.Sprintf("%s: part %d", what, p), part, withSize(dst.Shape, 0, rows), or)
 		}
 		total = part.Shape[0]
 		cut := Blocks(total, pieces)
@@ -45,12 +48,12 @@ func EncodeGradients(dst Tensor, row []float64, parts []Tensor) error {
 // returned: piece i of dst is sum_t d[i][t] * results[t], with d from Weights.D and
 // the results in the order of Weights.Have. dst has the shape of a gradient.
 func DecodeGradients(dst Tensor, d [][]float64, results []Tensor) error {
-	if err := checkTensor("decode gradients", dst, 1); err != nil {
+	if err := checkTensor("decode gradients: the sum", dst, 1); err != nil {
 		return err
 	}
 	p := Blocks(dst.Shape[0], len(d))
-	if len(results) > 0 && (len(results[0].Shape) == 0 || results[0].Shape[0] != p.Size) {
-		return fmt.Errorf("coded: decode gradients: a result has shape %v, want one of the %d pieces of %v", results[0].Shape, len(d), dst.Shape)
+	if len(d) > 0 && len(results) > 0 && (len(results[0].Shape) == 0 || results[0].Shape[0] != p.Size) {
+		return shapeError("decode gradients: result 0", results[0], withSize(dst.Shape, 0, p.Size), "")
 	}
 	return DecodeRows(dst, d, results, p, 0)
 }

@@ -102,17 +102,17 @@ func TestCombineGradientsRefuse(t *testing.T) {
 	}{
 		{"no parts", EncodeGradients(two, []float64{1}, nil), "1 coefficients for 0 parts"},
 		{"odd coefficients", EncodeGradients(two, []float64{1, 2, 3}, []Tensor{two, two}), "3 coefficients for 2 parts"},
-		{"a scalar", EncodeGradients(Tensor{}, []float64{1}, []Tensor{two}), "at least 1 dimensions"},
+		{"a scalar", EncodeGradients(Tensor{}, []float64{1}, []Tensor{two}), "has shape [], want [_] or more dimensions"},
 		{"a part that is needed", EncodeGradients(two, []float64{1, 2}, []Tensor{two, {}}), "part 1 has shape []"},
 		{"another shape", EncodeGradients(two, []float64{1, 2}, []Tensor{two, three}), "part 1 has shape [3]"},
-		{"another size of pieces", EncodeGradients(three, []float64{1, 2, 3, 4}, []Tensor{three, three}), "the result [3] is one of its 2 pieces"},
+		{"another size of pieces", EncodeGradients(three, []float64{1, 2, 3, 4}, []Tensor{three, three}), "part 0 has shape [3], want [6] or fewer rows of which"},
 		{"unequal, of one size of pieces", EncodeGradients(two, []float64{1, 2, 3, 4}, []Tensor{three, NewTensor(4)}), "part 1 has shape [4]"},
 		{"too little data", EncodeGradients(two, []float64{1}, []Tensor{{Shape: []int{2}, Data: []float32{1}}}), "1 elements"},
-		{"a scalar sum", DecodeGradients(Tensor{}, [][]float64{{1}}, []Tensor{two}), "at least 1 dimensions"},
-		{"a result of another size", DecodeGradients(three, [][]float64{{1}}, []Tensor{two}), "a result has shape [2]"},
-		{"a result without shape", DecodeGradients(three, [][]float64{{1}}, []Tensor{{}}), "a result has shape []"},
+		{"a scalar sum", DecodeGradients(Tensor{}, [][]float64{{1}}, []Tensor{two}), "has shape [], want [_] or more dimensions"},
+		{"a result of another size", DecodeGradients(three, [][]float64{{1}}, []Tensor{two}), "result 0 has shape [2], want [3]"},
+		{"a result without shape", DecodeGradients(three, [][]float64{{1}}, []Tensor{{}}), "result 0 has shape [], want [3]"},
 		{"unequal results", DecodeGradients(two, [][]float64{{1, 1}}, []Tensor{two, three}), "result 1 has shape [3]"},
-		{"no weights", DecodeGradients(two, nil, []Tensor{two}), "want one of the 0 pieces"},
+		{"no weights", DecodeGradients(two, nil, []Tensor{two}), "is no partition"},
 		{"no results", DecodeGradients(two, [][]float64{{}}, nil), "no results"},
 	} {
 		if test.err == nil || !strings.Contains(test.err.Error(), test.want) {

@@ -63,8 +63,7 @@ func (g Grid) Assemble(dst Tensor, blocks []Tensor) error {
 	}
 	for c, b := range blocks {
 		if len(b.Shape) != 2 || b.Shape[0] != g.Rows.Size || b.Shape[1] != g.Cols.Size || len(b.Data) != size(b.Shape) {
-			return fmt.Errorf("coded: assemble: block %d has shape %v and %d elements, want %d x %d",
-				c, b.Shape, len(b.Data), g.Rows.Size, g.Cols.Size)
+			return shapeError(fmt.Sprintf("assemble: block %d", c), b, []int{g.Rows.Size, g.Cols.Size}, "")
 		}
 		g.each(dst, b, c/g.Cols.K, c%g.Cols.K, func(whole, block []float32) { copy(whole, block) })
 	}
@@ -90,7 +89,7 @@ func (g Grid) check(what string, x Tensor) error {
 		return err
 	}
 	if len(x.Shape) != 2 {
-		return fmt.Errorf("coded: %s: shape %v, want a matrix", what, x.Shape)
+		return shapeError(what+": the whole", x, []int{g.Rows.Total, g.Cols.Total}, "")
 	}
 	return nil
 }

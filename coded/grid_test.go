@@ -65,15 +65,15 @@ func TestGridErrors(t *testing.T) {
 	g := Grid{Blocks(4, 2), Blocks(3, 2)}
 	four := []Tensor{NewTensor(2, 2), NewTensor(2, 2), NewTensor(2, 2), NewTensor(2, 2)}
 	for want, call := range map[string]func() error{
-		"cut: shape [3 3], want 4 along dimension 0": func() error { _, err := g.Cut(NewTensor(3, 3)); return err },
-		"cut: shape [4 2], want 3 along dimension 1": func() error { _, err := g.Cut(NewTensor(4, 2)); return err },
-		"shape [4 3 1], want a matrix":               func() error { _, err := g.Cut(NewTensor(4, 3, 1)); return err },
+		"cut: the whole has shape [3 3], want [4 3]": func() error { _, err := g.Cut(NewTensor(3, 3)); return err },
+		"cut: the whole has shape [4 2], want [4 3]": func() error { _, err := g.Cut(NewTensor(4, 2)); return err },
+		"shape [4 3 1], want [4 3]":                  func() error { _, err := g.Cut(NewTensor(4, 3, 1)); return err },
 		"is no partition":                            func() error { _, err := Grid{}.Cut(NewTensor(0, 0)); return err },
 		"assemble: 3 blocks, want 2 x 2":             func() error { return g.Assemble(NewTensor(4, 3), four[:3]) },
 		"block 1 has shape [2 1]": func() error {
 			return g.Assemble(NewTensor(4, 3), []Tensor{four[0], NewTensor(2, 1), four[2], four[3]})
 		},
-		"block 0 has shape [2 2] and 1 elements": func() error {
+		"block 0 has 1 elements, which are not those of its shape [2 2]": func() error {
 			return g.Assemble(NewTensor(4, 3), []Tensor{{Shape: []int{2, 2}, Data: make([]float32, 1)}, four[1], four[2], four[3]})
 		},
 	} {

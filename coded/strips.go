@@ -45,14 +45,14 @@ func (s Strips) Bounds(j int) (lo, hi int) {
 // EncodeStrips computes one coded strip of x: dst = sum_j row[j] * x[.., strip j, ..].
 // x has the shape [n, c, s.In, w] and dst [n, c, s.Rows, w].
 func EncodeStrips(dst Tensor, row []float64, x Tensor, s Strips) error {
-	if err := checkTensor("encode strips", x, 4); err != nil {
-		return err
+	if len(x.Shape) != 4 || x.Shape[2] != s.In || !filled(x.Shape, len(x.Data)) {
+		return shapeError("encode strips: the whole", x, []int{-1, -1, s.In, -1}, "")
 	}
-	if len(x.Shape) != 4 || x.Shape[2] != s.In || len(row) != s.Out.K {
-		return fmt.Errorf("coded: encode strips: shape %v and %d coefficients, want [n c %d w] and %d", x.Shape, len(row), s.In, s.Out.K)
+	if len(row) != s.Out.K {
+		return fmt.Errorf("coded: encode strips: %d coefficients, want %d", len(row), s.Out.K)
 	}
 	if !fits(dst, x.Shape, 2) || dst.Shape[2] != s.Rows {
-		return fmt.Errorf("coded: encode strips: result has shape %v, want %d rows of %v", dst.Shape, s.Rows, x.Shape)
+		return shapeError("encode strips: result", dst, withSize(x.Shape, 2, s.Rows), "")
 	}
 	t := newTerms()
 	defer t.free()
