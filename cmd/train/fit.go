@@ -14,7 +14,8 @@ import (
 // fit trains, evaluates and writes checkpoints.
 func (r *run) fit(ctx context.Context) error {
 	var err error
-	if r.network, err = nn.NewNetwork(r.model, r.train.Shape, nn.Config{Threads: r.Threads, Seed: r.Seed}); err != nil {
+	config := nn.Config{Threads: r.Threads, Seed: r.Seed, Loss: nn.CrossEntropy{Smoothing: r.Smoothing}}
+	if r.network, err = nn.NewNetwork(r.model, r.train.Shape, config); err != nil {
 		return err
 	}
 	// The workers' own waits have deadlines; an interrupt ends the run between steps.

@@ -27,12 +27,13 @@ type runFlags struct {
 	InitExcept []string `placeholder:"GLOB" sep:"none" yaml:"init-except" json:"init_except,omitempty" help:"Entries that --init leaves as they are drawn, such as 'fc.*'; repeatable." group:"Data and model"`
 	Augment    string   `default:"auto" placeholder:"LIST" yaml:"augment" json:"augment" help:"Changes of the training images, separated by commas: crop (padded by 4), flip, cutout (half the width); none; or auto: crop,flip for cifar10 and cifar100." group:"Data and model"`
 
-	Epochs     int    `default:"3" placeholder:"N" yaml:"epochs" json:"epochs" help:"Passes over the training set (default ${default})." group:"Training"`
-	Steps      int    `placeholder:"N" yaml:"steps" json:"steps,omitempty" help:"End after this many steps, if that is sooner." group:"Training"`
-	Batch      int    `default:"64" placeholder:"N" yaml:"batch" json:"batch" help:"Images a step (default ${default})." group:"Training"`
-	Accumulate int    `default:"1" placeholder:"N" yaml:"accumulate" json:"accumulate" help:"Batches whose gradients are averaged into one step (default ${default})." group:"Training"`
-	Seed       uint64 `default:"1" placeholder:"N" yaml:"seed" json:"seed" help:"Seed of everything drawn at random (default ${default})." group:"Training"`
-	Threads    int    `placeholder:"N" yaml:"threads" json:"threads" help:"Goroutines that compute in this process (default: the processor's cores)." group:"Training"`
+	Epochs     int     `default:"3" placeholder:"N" yaml:"epochs" json:"epochs" help:"Passes over the training set (default ${default})." group:"Training"`
+	Steps      int     `placeholder:"N" yaml:"steps" json:"steps,omitempty" help:"End after this many steps, if that is sooner." group:"Training"`
+	Batch      int     `default:"64" placeholder:"N" yaml:"batch" json:"batch" help:"Images a step (default ${default})." group:"Training"`
+	Accumulate int     `default:"1" placeholder:"N" yaml:"accumulate" json:"accumulate" help:"Batches whose gradients are averaged into one step (default ${default})." group:"Training"`
+	Smoothing  float64 `name:"label-smoothing" placeholder:"X" yaml:"label-smoothing" json:"label_smoothing,omitempty" help:"Part of a label that is spread over all classes, in the losses of training and of the test set." group:"Training"`
+	Seed       uint64  `default:"1" placeholder:"N" yaml:"seed" json:"seed" help:"Seed of everything drawn at random (default ${default})." group:"Training"`
+	Threads    int     `placeholder:"N" yaml:"threads" json:"threads" help:"Goroutines that compute in this process (default: the processor's cores)." group:"Training"`
 
 	Optimizer   string   `default:"sgd" placeholder:"NAME" yaml:"optimizer" json:"optimizer" help:"Optimiser: ${optimizers} (default ${default})." group:"Optimiser"`
 	LR          float64  `name:"lr" placeholder:"X" yaml:"lr" json:"lr" help:"Learning rate; of one-cycle the peak (default 0.01 for sgd, 0.001 for adam; the rest likewise as in PyTorch)." group:"Optimiser"`
@@ -109,6 +110,9 @@ func (f *runFlags) validate(cores int, l lists) error {
 	}
 	if m := *f.Momentum; !(m >= 0 && m < 1) {
 		bad("--momentum %g: want from 0 to below 1", m)
+	}
+	if !(f.Smoothing >= 0 && f.Smoothing < 1) {
+		bad("--label-smoothing %g: want from 0 to below 1", f.Smoothing)
 	}
 	if !(f.Clip >= 0 && f.Clip < math.Inf(1)) {
 		bad("--clip %g: want a finite number from 0", f.Clip)
