@@ -180,14 +180,20 @@ type StateError struct {
 	Misshapen  []string // in both: "fc1.weight: F32 [10 5], want F32 [10 6]"
 }
 
+// Error names the first few of each kind, and how many more there are.
 func (e *StateError) Error() string {
+	const most = 6
 	msg := fmt.Sprintf("nn: load %s: the file does not fit the model", e.Path)
 	for _, part := range []struct {
 		what string
 		list []string
 	}{{"missing", e.Missing}, {"unexpected", e.Unexpected}, {"misshapen", e.Misshapen}} {
-		if len(part.list) > 0 {
-			msg += fmt.Sprintf("; %s: %q", part.what, part.list)
+		if len(part.list) == 0 {
+			continue
+		}
+		msg += fmt.Sprintf("; %s: %q", part.what, part.list[:min(most, len(part.list))])
+		if more := len(part.list) - most; more > 0 {
+			msg += fmt.Sprintf(" and %d more", more)
 		}
 	}
 	return msg
