@@ -72,7 +72,7 @@ func Test(t *testing.T, c *coded.Code, rng *rand.Rand) {
 }
 
 // Catalogue tests the families of these names, all that are registered if none is
-// given, with each of their examples.
+// given, with each of their examples (in short mode with the first one).
 func Catalogue(t *testing.T, names ...string) {
 	t.Helper()
 	if len(names) == 0 {
@@ -94,7 +94,11 @@ func family(t *testing.T, f coded.Family) {
 	if !slices.ContainsFunc(f.Examples, func(s coded.Spec) bool { return s.N <= exhaustiveTasks }) {
 		t.Errorf("%s has no example of at most %d tasks", f.Name, exhaustiveTasks)
 	}
-	for i, spec := range f.Examples {
+	examples := f.Examples
+	if testing.Short() { // the first one, of which every set is tried
+		examples = examples[:1]
+	}
+	for i, spec := range examples {
 		t.Run(spec.String(), func(t *testing.T) {
 			c, err := coded.New(spec)
 			if err != nil {
