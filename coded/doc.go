@@ -92,6 +92,15 @@
 // lowers it much. The frame is tight: its columns are orthonormal, so that the
 // squared norms of all F_i sum to that of A.
 //
+// # Wrong results
+//
+// A worker may return nonsense. [Verifier] is Freivalds' test of one result, at the
+// cost of reading it and its operand; [Decoder.Screen] leaves out those that fail,
+// so that n-k liars cost no more than n-k stragglers. Where the operands are not at
+// hand, [Code.Locate] finds up to n-k-1 unrelated errors by what results to spare say.
+// Decoding itself looks at shapes, not at values: NaN in a result is NaN in outputs,
+// unless [CheckFinite] screens them.
+//
 // # Invariants
 //
 //   - A Code is immutable. Slices that its methods return are borrowed, and must
@@ -108,6 +117,6 @@
 //
 // # Goroutines
 //
-// Code and Decoder are safe for concurrent use. A Tracker belongs to one
+// Code, Decoder and Verifier are safe for concurrent use. A Tracker belongs to one
 // goroutine. Encoding and decoding may run concurrently on different results.
 package coded

@@ -21,6 +21,8 @@
 //   - cache: the same set gives the same weights.
 //   - prefix: as many first results as claimed decode, however they are spread
 //     over the tasks, and fewer do not always.
+//   - lies: with results to spare a result that is wrong is noticed, and the one that
+//     Locate names is the wrong one; of an MDS code with two to spare it is named.
 //   - linearity: coded blocks of a sum of operands are the sum of coded blocks.
 //   - repair: any slot is the stated combination of any set that decodes.
 //   - blocks: float32 tensors of any size go through encoding and decoding.
@@ -53,6 +55,7 @@ var laws = []law{
 	{"least norm", (*suite).leastNorm},
 	{"cache", (*suite).cache},
 	{"prefix", (*suite).prefix},
+	{"lies", (*suite).lies},
 	{"linearity", (*suite).linearity},
 	{"repair", (*suite).repair},
 	{"blocks", (*suite).blocks},

@@ -111,6 +111,8 @@ func TestWrongCodes(t *testing.T) {
 		"threshold too large":  {linear(3, rows...), []string{"threshold"}},
 		"two equal rows":       {linear(2, thirdRepeats...), []string{"threshold", "decoding"}},
 		"counts but is no MDS": {with(linear(3, thirdRepeats...), func(d *coded.Definition) { d.MDS = true }), []string{"threshold", "readiness"}},
+		"a block that one task has": {with(linear(2, []float64{1, 0}, []float64{0, 1}, []float64{1, 0}, []float64{1, 0}),
+			func(d *coded.Definition) { d.MDS = true }), []string{"threshold", "lies"}},
 		"other modular code": {with(linear(2, rows...), func(d *coded.Definition) {
 			d.Modular = func(field.Prime) ([]coded.ModularTask, error) {
 				var tasks []coded.ModularTask

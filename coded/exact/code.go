@@ -139,11 +139,16 @@ func (c *Code) Results(have []int) int {
 	return n
 }
 
+// stranger is the error of a task that the code does not have.
+func (c *Code) stranger(task int) error {
+	return fmt.Errorf("exact: %w", &coded.TaskError{Code: c.String(), Task: task, Tasks: c.N()})
+}
+
 // checkSet checks that a list of tasks is ascending and has no stranger.
 func (c *Code) checkSet(have []int) error {
 	for i, t := range have {
 		if t < 0 || t >= c.N() {
-			return fmt.Errorf("exact: %v: task %d, want 0 to %d", c, t, c.N()-1)
+			return c.stranger(t)
 		}
 		if i > 0 && t <= have[i-1] {
 			return fmt.Errorf("exact: %v: task %d is listed after %d, want an ascending order", c, t, have[i-1])

@@ -91,7 +91,7 @@ func (c *Code) combine(w []uint64, xs []Matrix) Matrix {
 // of a side are of one size.
 func (c *Code) Encode(task int, a, b []Matrix) (codedA, codedB []Matrix, err error) {
 	if task < 0 || task >= c.N() {
-		return nil, nil, fmt.Errorf("exact: %v: task %d, want 0 to %d", c, task, c.N()-1)
+		return nil, nil, c.stranger(task)
 	}
 	if len(a) != c.aBlocks || len(b) != c.bBlocks {
 		return nil, nil, fmt.Errorf("exact: %v: %d A blocks and %d B blocks, want %d and %d", c, len(a), len(b), c.aBlocks, c.bBlocks)
