@@ -211,11 +211,7 @@ func tanh32(x float32) float32 {
 
 // sigmoidParts returns sigmoid(x) as a quotient that neither overflows nor cancels.
 func sigmoidParts(x float32) (num, den float32) {
-	z := -abs32(x)
-	if z < expMin {
-		z = expMin
-	}
-	e := expInRange(z, 0)
+	e := expNegative(abs32(x))
 	if x < 0 {
 		return e, 1 + e
 	}
@@ -236,21 +232,27 @@ const (
 	logC4 = float32(0.24300939)
 )
 
-// softplus32 is max(x,0) + log(1+z) with z = exp(-|x|) <= 1, and log(1+z) is
-// 2 atanh(z/(2+z)).
-func softplus32(x float32) float32 {
-	z := -abs32(x)
+// softplus32 is max(x,0) + log(1+z) with z = exp(-|x|).
+func softplus32(x float32) float32 { return rectified(x) + log1pUnit(expNegative(abs32(x))) }
+
+// expNegative returns exp(-z) for z >= 0.
+func expNegative(z float32) float32 {
+	z = -z
 	if z < expMin {
 		z = expMin
 	}
-	e := expInRange(z, 0)
+	return expInRange(z, 0)
+}
+
+// log1pUnit returns log(1+e) for 0 <= e <= 1, as 2 atanh(e/(2+e)).
+func log1pUnit(e float32) float32 {
 	s := e / (2 + e)
 	u := float32(s * s)
 	q := float32(logC4*u) + logC3
 	q = float32(q*u) + logC2
 	q = float32(q*u) + logC1
 	q = float32(q*u) + logC0
-	return rectified(x) + (float32(float32(q*u)*s) + (s + s))
+	return float32(float32(q*u)*s) + (s + s)
 }
 
 // Around 0 the normal distribution is 1/2 + x*C(x^2), with a polynomial of

@@ -88,7 +88,7 @@ func (l *linearLayer) backward(p *Pool, batch int, x, dx []float32) {
 
 func (n *convnet) step(x []float32) (loss float64, err error) {
 	n.forward(x)
-	if loss, err = SoftmaxCrossEntropy(n.fc2.y, n.labels, n.batch, n.fc2.out, 0, n.fc2.dy); err != nil {
+	if loss, err = CrossEntropy(n.pool, n.fc2.y, n.labels, n.batch, n.fc2.out, nil, 0, n.fc2.dy); err != nil {
 		return 0, err
 	}
 	last := len(n.convs) - 1

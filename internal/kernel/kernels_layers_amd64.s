@@ -4058,12 +4058,12 @@ single:
 	VADDPS       constant3ecccb54<>+0(SB), Y3, Y3
 	VMULPS       Y2, Y3, Y3
 	VADDPS       constant3f2aaaac<>+0(SB), Y3, Y3
-	VXORPS       Y4, Y4, Y4
-	VMAXPS       Y0, Y4, Y0
 	VMULPS       Y2, Y3, Y2
 	VMULPS       Y1, Y2, Y2
 	VADDPS       Y1, Y1, Y1
 	VADDPS       Y1, Y2, Y1
+	VXORPS       Y2, Y2, Y2
+	VMAXPS       Y0, Y2, Y0
 	VADDPS       Y1, Y0, Y0
 	VMOVUPS      Y0, (AX)(DX*4)
 	ADDQ         $0x08, DX
@@ -4120,12 +4120,12 @@ rest:
 	VADDPS       constant3ecccb54<>+0(SB), Y4, Y4
 	VMULPS       Y3, Y4, Y4
 	VADDPS       constant3f2aaaac<>+0(SB), Y4, Y4
-	VXORPS       Y5, Y5, Y5
-	VMAXPS       Y1, Y5, Y1
 	VMULPS       Y3, Y4, Y3
 	VMULPS       Y2, Y3, Y3
 	VADDPS       Y2, Y2, Y2
 	VADDPS       Y2, Y3, Y2
+	VXORPS       Y3, Y3, Y3
+	VMAXPS       Y1, Y3, Y1
 	VADDPS       Y2, Y1, Y1
 	VMASKMOVPS   Y1, Y0, (AX)(DX*4)
 
@@ -7759,12 +7759,12 @@ single:
 	VADDPS.BCST  constant3ecccb54<>+0(SB), Z5, Z5
 	VMULPS       Z4, Z5, Z5
 	VADDPS.BCST  constant3f2aaaac<>+0(SB), Z5, Z5
-	VPXORD       Z1, Z1, Z1
-	VMAXPS       Z0, Z1, Z0
 	VMULPS       Z4, Z5, Z4
 	VMULPS       Z3, Z4, Z4
 	VADDPS       Z3, Z3, Z3
 	VADDPS       Z3, Z4, Z3
+	VPXORD       Z1, Z1, Z1
+	VMAXPS       Z0, Z1, Z0
 	VADDPS       Z3, Z0, Z0
 	VMOVUPS      Z0, (AX)(DX*4)
 	ADDQ         $0x10, DX
@@ -7812,12 +7812,12 @@ rest:
 	VADDPS.BCST  constant3ecccb54<>+0(SB), Z4, Z4
 	VMULPS       Z3, Z4, Z4
 	VADDPS.BCST  constant3f2aaaac<>+0(SB), Z4, Z4
+	VMULPS       Z3, Z4, Z3
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z1, Z1, Z1
+	VADDPS       Z1, Z3, Z1
 	VPXORD       Z2, Z2, Z2
 	VMAXPS       Z0, Z2, Z0
-	VMULPS       Z3, Z4, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z1, Z1, Z1
-	VADDPS       Z1, Z2, Z1
 	VADDPS       Z1, Z0, Z0
 	VMOVUPS      Z0, K1, (AX)(DX*4)
 

@@ -35,8 +35,7 @@ const (
 	logSoftmaxBackward
 )
 
-// softmaxRows is a pass under way; a part is some rows, on which exp is
-// computed in one go.
+// softmaxRows is a pass under way; a part is some rows.
 type softmaxRows struct {
 	kind       softmaxKind
 	rows, cols int
@@ -89,14 +88,10 @@ func (t *softmaxRows) row(x []float32, r int) []float32 { return x[r*t.cols : (r
 
 func (t *softmaxRows) softmax(lo, hi int) {
 	for r := lo; r < hi; r++ {
-		x := t.row(t.x, r)
-		shiftVec(t.row(t.dst, r), x, float32(rowMax(x)), 0)
-	}
-	all := t.dst[lo*t.cols : hi*t.cols]
-	activateVec(ActExp, all, all, 0)
-	for r := lo; r < hi; r++ {
-		y := t.row(t.dst, r)
-		scaleVec(y, float32(1/sum64(y)), y)
+		x, y := t.row(t.x, r), t.row(t.dst, r)
+		var lanes lossLanes
+		expSumVec(&lanes, y, x, rowTop(x))
+		scaleVec(y, float32(1/lanes.sum()), y)
 	}
 }
 
@@ -105,15 +100,26 @@ func (t *softmaxRows) logSoftmax(lo, hi int) {
 	defer softmaxPieces.put(e)
 	for r := lo; r < hi; r++ {
 		x := t.row(t.x, r)
-		top, sum := float32(rowMax(x)), 0.0
-		for at := 0; at < t.cols; at += softmaxPiece {
-			v := e[:min(softmaxPiece, t.cols-at)]
-			shiftVec(v, x[at:at+len(v)], top, 0)
-			activateVec(ActExp, v, v, 0)
-			sum += sum64(v)
-		}
-		shiftVec(t.row(t.dst, r), x, top, float32(math.Log(sum)))
+		top := rowTop(x)
+		shiftVec(t.row(t.dst, r), x, top, float32(math.Log(sumOfExp(e, x, top))))
 	}
+}
+
+// rowTop returns what a row is shifted by: its largest entry. NaN is passed
+// over, since it makes the sum of the exponentials NaN in any case.
+func rowTop(row []float32) float32 {
+	return rowMaxVec(row) + 0 // no -0, which a set of vectors may take for the larger
+}
+
+// sumOfExp returns the sum of exp(x-top) of a row; e is scratch.
+func sumOfExp(e *[softmaxPiece]float32, row []float32, top float32) float64 {
+	var lanes lossLanes
+	for len(row) > 0 {
+		n := min(len(row), softmaxPiece)
+		expSumVec(&lanes, e[:n], row[:n], top)
+		row = row[n:]
+	}
+	return lanes.sum()
 }
 
 func (t *softmaxRows) logSoftmaxBackward(lo, hi int) {

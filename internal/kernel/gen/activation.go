@@ -256,11 +256,15 @@ func (s isa) sigmoidParts(x vec) (num, den vec) {
 func (s isa) sigmoid(x vec) vec { return s.div(s.sigmoidParts(x)) }
 
 func (s isa) softplus(x vec) vec {
-	e := s.expInRange(s.most(s.or(x, signBit), -104), nil)
+	l := s.log1pUnit(s.expInRange(s.most(s.or(x, signBit), -104), nil))
+	return s.add(s.relu(x), l)
+}
+
+func (s isa) log1pUnit(e vec) vec {
 	q := s.div(e, s.plus(e, 2))
 	u := s.mul(q, q)
 	p := s.poly(u, 0.24300939, 0.21427657, 0.28616884, 0.39998877, 0.66666675)
-	return s.add(s.relu(x), s.add(s.mul(s.mul(p, u), q), s.add(q, q)))
+	return s.add(s.mul(s.mul(p, u), q), s.add(q, q))
 }
 
 func (s isa) normal(x vec) (phi, e vec) {

@@ -11,6 +11,7 @@ import (
 func main() {
 	optim := flag.Bool("optim", false, "write the kernels of the optimisers instead of all others")
 	layer := flag.Bool("layers", false, "write the kernels of normalisation and activations instead")
+	loss := flag.Bool("losses", false, "write the kernels of the losses and of the softmax instead")
 	flag.Parse() // with avo's own flags
 	build.ConstraintExpr("amd64,!noasm")
 	switch {
@@ -18,6 +19,8 @@ func main() {
 		optimisers()
 	case *layer:
 		layers()
+	case *loss:
+		losses()
 	default:
 		products()
 		packs()
