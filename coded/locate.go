@@ -6,8 +6,8 @@ import (
 )
 
 // DefaultTolerance is what Locate takes for rounding if it is not told otherwise,
-// relative to the size of the results. Honest products of up to 4096 terms of mean 0
-// stay below a tenth of it.
+// relative to the size of the results. Honest products of 4096 terms, summed one after
+// another, were seen to take a twentieth of it.
 const DefaultTolerance = 1e-4
 
 // Location says which of a set of results are wrong.
@@ -55,10 +55,9 @@ func (e *LocateError) Error() string {
 // not say who lied: that is a *LocateError.
 //
 // Of a code any k of whose n tasks decode, with s = n-k spare results of which e are
-// wrong in a block of elements of rank r (in all n-k rows of H R taken as a matrix),
-// the smallest set is the only one when 2e < s + r:
-// two sets, together of more than s tasks, can explain no more than what
-// 2e-s dimensions have in common. So
+// wrong, so that H R has rank r (a row for each check, a column for each element),
+// the smallest set is the only one when 2e < s + r: two sets of e tasks, together more
+// than s, span in H spaces that have 2e-s dimensions in common at most. So
 //
 //   - up to s-1 wrong results are found if their errors are unrelated (r = e), as
 //     those of faults and of liars that do not conspire are with probability 1:
@@ -66,16 +65,16 @@ func (e *LocateError) Error() string {
 //   - up to s/2, rounded down, are found whatever they are;
 //   - one spare result tells that something is wrong, and never what.
 //
-// More liars than that, who conspire, can frame others, and s of them need not
-// leave a trace: who must bear them uses Verifiers. Where the search for the smallest set
-// would be too long, Locate takes the tasks whose columns of H lie in the space that
-// H R spans: that finds errors that are unrelated. It tries at most maxLocateSets sets.
+// More liars than that, who conspire, can frame others, and s+1 of them need not leave
+// a trace: who must bear them uses Verifiers. Where the search for the smallest set
+// would take more than maxLocateSets sets, Locate takes the tasks whose columns of H
+// lie in the space that H R spans: that finds errors that are unrelated.
 //
-// A check counts as passed when it is at most tolerance (0 is DefaultTolerance) times the root of
-// the sum of the squares of its terms, each of which counts as no smaller than
-// its result's root mean square. A task with a value that is not finite is wrong
-// from the start. Results must have one shape. A set of tasks that is not one gives
-// a *TaskError, unequal shapes a *ShapeError.
+// A check counts as passed when it is at most tolerance (0 is DefaultTolerance) times
+// the root of the sum of the squares of its terms, each of which counts as no smaller
+// than its result's root mean square. A task with a value that is not finite is wrong
+// from the start. Results must have one shape: unequal ones are a *ShapeError, and
+// tasks that are no set a *TaskError.
 func (c *Code) Locate(given []TaskResults, tolerance float64) (*Location, error) {
 	if tolerance == 0 {
 		tolerance = DefaultTolerance

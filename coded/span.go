@@ -13,12 +13,12 @@ import (
 const leastSingular = 1e-3
 
 // span finds errors of full rank: for each size, the tasks whose columns of H lie
-// nearest to the space that the checks of some elements span, of the size's
-// dimension. It is the search for directions of arrival by subspaces (MUSIC: R.
-// Schmidt, IEEE Trans. Antennas and Propagation 1986). Those tasks are what is looked for if they
-// explain the elements, and no task of them can be exchanged for another: all
-// sets of this size that do are bases of the space, and of two bases of a space one becomes
-// the other by exchanging one element after another.
+// nearest to the space of that dimension that the checks of some elements span. It is
+// the search for directions of arrival by subspaces (MUSIC: R. Schmidt, IEEE Trans.
+// Antennas and Propagation 1986). Those tasks are what is looked for if they explain
+// the elements and none of them can be exchanged for another: all sets of this size
+// that do are bases of the space, and if there are two bases, one element of the first
+// can be exchanged for one of the second.
 func (s *suspicion) span(elements []int) ([]int, error) {
 	if len(s.results) != len(s.tasks) || len(s.checks) < 2 {
 		return nil, s.ambiguous() // tasks with several columns
