@@ -22,61 +22,29 @@ func Encode(dst Tensor, row []float64, blocks []Tensor) error {
 	if err := checkTensor("encode: result", dst, 1); err != nil {
 		return err
 	}
-	t := newTerms()
-	defer t.free()
+	s := newSums()
+	defer s.free()
+	s.one(dst.Data, row)
 	for j, b := range blocks {
-		if len(b.Data) == 0 {
-			continue
-		}
-		if !fits(b, dst.Shape, 0) || b.Shape[0] > dst.Shape[0] {
+		if len(b.Data) > 0 && (!fits(b, dst.Shape, 0) || b.Shape[0] > dst.Shape[0]) {
 			return shapeError(fmt.Sprintf("encode: block %d", j), b, dst.Shape, "fewer rows")
 		}
-		t.add(row[j], b.Data, len(b.Data))
+		s.xs.add(b.Data, len(b.Data))
 	}
-	t.sum(dst.Data, len(dst.Data), 1, len(dst.Data), len(dst.Data))
+	s.compute(nil, 1, len(dst.Data), len(dst.Data))
 	return nil
 }
 
 // EncodeRows computes one coded block of the row blocks of x:
 // dst = sum_j row[j] * x[block j, ...]. x has p.Total rows, dst p.Size.
 func EncodeRows(dst Tensor, row []float64, x Tensor, p Partition) error {
-	if err := checkCut("encode rows", x, p, 0, len(row)); err != nil {
-		return err
-	}
-	if !fits(dst, x.Shape, 0) || dst.Shape[0] != p.Size {
-		return shapeError("encode rows: result", dst, withSize(x.Shape, 0, p.Size), "")
-	}
-	t := newTerms()
-	defer t.free()
-	unit := size(x.Shape[1:])
-	for j, g := range row {
-		lo, hi := p.Bounds(j)
-		t.add(g, x.Data[lo*unit:], (hi-lo)*unit)
-	}
-	t.sum(dst.Data, len(dst.Data), 1, len(dst.Data), len(x.Data))
-	return nil
+	return Combiner{}.EncodeRows([]Tensor{dst}, [][]float64{row}, x, p)
 }
 
 // EncodeColumns computes one coded block of the column blocks of x:
 // dst = sum_j row[j] * x[:, block j, ...]. x has p.Total columns, dst p.Size.
 func EncodeColumns(dst Tensor, row []float64, x Tensor, p Partition) error {
-	if err := checkCut("encode columns", x, p, 1, len(row)); err != nil {
-		return err
-	}
-	if !fits(dst, x.Shape, 1) || dst.Shape[1] != p.Size {
-		return shapeError("encode columns: result", dst, withSize(x.Shape, 1, p.Size), "")
-	}
-	t := newTerms()
-	defer t.free()
-	rows, unit := x.Shape[0], size(x.Shape[2:])
-	for j, g := range row {
-		lo, hi := p.Bounds(j)
-		if len(x.Data) > 0 {
-			t.add(g, x.Data[lo*unit:], (hi-lo)*unit)
-		}
-	}
-	t.sum(dst.Data, p.Size*unit, rows, p.Size*unit, p.Total*unit)
-	return nil
+	return Combiner{}.EncodeColumns([]Tensor{dst}, [][]float64{row}, x, p)
 }
 
 // DecodeRows computes row blocks from results: row at+i of block j of dst is
@@ -84,12 +52,7 @@ func EncodeColumns(dst Tensor, row []float64, x Tensor, p Partition) error {
 // from at on of every block; rows beyond the end of a block are padding and are
 // dropped. dst has p.Total rows; d has p.K rows of a weight for each result.
 func DecodeRows(dst Tensor, d [][]float64, results []Tensor, p Partition, at int) error {
-	chunk, err := checkDecode("decode rows", dst, d, results, p, 0, at)
-	if err != nil || chunk == 0 {
-		return err
-	}
-	decode(dst, d, results, p, at, 1, size(dst.Shape[1:]), chunk)
-	return nil
+	return Combiner{}.DecodeRows(dst, d, results, p, at)
 }
 
 // DecodeColumns computes column blocks from results: column at+i of block j of
@@ -98,30 +61,7 @@ func DecodeRows(dst Tensor, d [][]float64, results []Tensor, p Partition, at int
 // padding and are dropped. dst has p.Total columns; d has p.K rows of a weight
 // for each result.
 func DecodeColumns(dst Tensor, d [][]float64, results []Tensor, p Partition, at int) error {
-	chunk, err := checkDecode("decode columns", dst, d, results, p, 1, at)
-	if err != nil || chunk == 0 {
-		return err
-	}
-	decode(dst, d, results, p, at, dst.Shape[0], size(dst.Shape[2:]), chunk)
-	return nil
-}
-
-// decode writes a chunk of every block of a matrix of so many rows, cut along
-// columns of unit elements.
-func decode(dst Tensor, d [][]float64, results []Tensor, p Partition, at, rows, unit, chunk int) {
-	t := newTerms()
-	defer t.free()
-	for j := range p.K {
-		lo, hi := chunkBounds(p, j, at, chunk)
-		if lo == hi || len(dst.Data) == 0 {
-			continue
-		}
-		t.reset()
-		for i, x := range results {
-			t.add(d[j][i], x.Data, (hi-lo)*unit)
-		}
-		t.sum(dst.Data[lo*unit:], p.Total*unit, rows, (hi-lo)*unit, chunk*unit)
-	}
+	return Combiner{}.DecodeColumns(dst, d, results, p, at)
 }
 
 // chunkBounds gives the part of the whole that a chunk of block j covers.

@@ -218,24 +218,6 @@ func TestCombineErrors(t *testing.T) {
 	}
 }
 
-// TestTermsWithoutAllocation: a combination allocates nothing once its buffers
-// have grown. (That they are reused from call to call is up to sync.Pool.)
-func TestTermsWithoutAllocation(t *testing.T) {
-	dst, x := make([]float32, 12), make([]float32, 12)
-	sum := newTerms()
-	defer sum.free()
-	allocs := testing.AllocsPerRun(10, func() {
-		sum.reset()
-		for width := range 4 {
-			sum.add(2, x, width)
-		}
-		sum.sum(dst, 4, 3, 4, 4)
-	})
-	if allocs != 0 {
-		t.Errorf("%v allocations", allocs)
-	}
-}
-
 func BenchmarkDecodeColumns(b *testing.B) {
 	const n, k, batch, width = 8, 6, 64, 4096
 	c := mustCode(b, "trigonometric", n, k)

@@ -18,12 +18,16 @@ func EncodeGradients(dst Tensor, row []float64, parts []Tensor) error {
 		return err
 	}
 	pieces := len(row) / len(parts)
-	t := newTerms()
-	defer t.free()
+	s := newSums()
+	defer s.free()
+	s.one(dst.Data, row)
 	unit, total := size(dst.Shape[1:]), -1
 	for p, part := range parts {
 		of := row[p*pieces : (p+1)*pieces]
 		if len(part.Data) == 0 && norm(of) == 0 {
+			for range of {
+				s.xs.add(nil, 0)
+			}
 			continue
 		}
 		if !fits(part, dst.Shape, 0) || total >= 0 && part.Shape[0] != total || Blocks(part.Shape[0], pieces).Size != dst.Shape[0] {
@@ -35,12 +39,12 @@ func EncodeGradients(dst Tensor, row []float64, parts []Tensor) error {
 		}
 		total = part.Shape[0]
 		cut := Blocks(total, pieces)
-		for i, g := range of {
+		for i := range of {
 			lo, hi := cut.Bounds(i)
-			t.add(g, part.Data[lo*unit:], (hi-lo)*unit)
+			s.xs.add(part.Data[lo*unit:], (hi-lo)*unit)
 		}
 	}
-	t.sum(dst.Data, len(dst.Data), 1, len(dst.Data), len(dst.Data))
+	s.compute(nil, 1, len(dst.Data), len(dst.Data))
 	return nil
 }
 

@@ -54,14 +54,15 @@ func EncodeStrips(dst Tensor, row []float64, x Tensor, s Strips) error {
 	if !fits(dst, x.Shape, 2) || dst.Shape[2] != s.Rows {
 		return shapeError("encode strips: result", dst, withSize(x.Shape, 2, s.Rows), "")
 	}
-	t := newTerms()
+	t := newSums()
 	defer t.free()
 	width := x.Shape[3]
-	for j, g := range row {
-		if lo, hi := s.Bounds(j); lo < hi && len(x.Data) > 0 {
-			t.add(g, x.Data[lo*width:], (hi-lo)*width)
-		}
+	t.dst.add(dst.Data, s.Rows*width)
+	t.rows = append(t.rows, row)
+	for j := range row {
+		lo, hi := s.Bounds(j)
+		t.xs.add(x.Data[min(lo*width, len(x.Data)):], (hi-lo)*width)
 	}
-	t.sum(dst.Data, s.Rows*width, x.Shape[0]*x.Shape[1], s.Rows*width, s.In*width)
+	t.compute(nil, x.Shape[0]*x.Shape[1], s.Rows*width, s.In*width)
 	return nil
 }

@@ -6,55 +6,118 @@ import (
 	"github.com/coda-ml/coda/internal/kernel"
 )
 
-// terms gathers the terms of one linear combination of matrices that lie in
+// sums gathers linear combinations of the same matrices, all of which lie in
 // wider ones. It is pooled, so that encoding and decoding allocate nothing in a
 // steady state.
-type terms struct {
-	w      []float32
-	xs     [][]float32 // from the first element of each matrix on
-	widths []int
+type sums struct {
+	dst, xs dataBlocks
+	rows    [][]float64 // for each dst the weight of every x
 	// those that reach into the segment at hand
-	segW  []float32
-	segXs [][]float32
+	segDst, segXs [][]float32
+	segRows       [][]float64
+	weights       []float64 // of segRows
 }
 
-var termsPool = sync.Pool{New: func() any { return new(terms) }}
-
-func newTerms() *terms { return termsPool.Get().(*terms) }
-
-func (t *terms) free() {
-	t.reset()
-	clear(t.xs[:cap(t.xs)]) // the pool must not keep tensors alive
-	clear(t.segXs[:cap(t.segXs)])
-	termsPool.Put(t)
+// dataBlocks are matrices with their numbers of columns, each from its first
+// element on.
+type dataBlocks struct {
+	data   [][]float32
+	widths []int
 }
 
-func (t *terms) reset() { t.w, t.xs, t.widths = t.w[:0], t.xs[:0], t.widths[:0] }
+var sumsPool = sync.Pool{New: func() any { return new(sums) }}
 
-// add adds w times a matrix of so many columns. Terms that are 0 are left out.
-func (t *terms) add(w float64, x []float32, width int) {
-	if w != 0 && width > 0 {
-		t.w, t.xs, t.widths = append(t.w, float32(w)), append(t.xs, x), append(t.widths, width)
+func newSums() *sums { return sumsPool.Get().(*sums) }
+
+func (s *sums) free() {
+	s.reset()
+	clear(s.segDst[:cap(s.segDst)]) // the pool must not keep tensors alive
+	clear(s.segXs[:cap(s.segXs)])
+	sumsPool.Put(s)
+}
+
+func (s *sums) reset() {
+	s.dst.reset()
+	s.xs.reset()
+	clear(s.rows)
+	s.rows = s.rows[:0]
+}
+
+// one adds a result that is one row.
+func (s *sums) one(dst []float32, row []float64) {
+	s.dst.add(dst, len(dst))
+	s.rows = append(s.rows, row)
+}
+
+func (b *dataBlocks) reset() {
+	clear(b.data)
+	b.data, b.widths = b.data[:0], b.widths[:0]
+}
+
+func (b *dataBlocks) add(data []float32, width int) {
+	b.data, b.widths = append(b.data, data), append(b.widths, width)
+}
+
+// widest returns the largest number of columns.
+func (b *dataBlocks) widest() int {
+	most := 0
+	for _, w := range b.widths {
+		most = max(most, w)
 	}
+	return most
 }
 
-// sum writes the sum of the terms to a rows x cols matrix with row stride ldd;
-// ldx is the row stride of the terms. A term with fewer columns counts as padded
-// with zeros: the sum is made segment by segment, between the terms' ends.
-func (t *terms) sum(dst []float32, ldd, rows, cols, ldx int) {
+// end returns the least number of columns above at, if it is below end.
+func (b *dataBlocks) end(at, end int) int {
+	for _, w := range b.widths {
+		if w > at {
+			end = min(end, w)
+		}
+	}
+	return end
+}
+
+// from appends the matrices that have more than at columns, from that one on.
+func (b *dataBlocks) from(at int, to [][]float32) [][]float32 {
+	for i, w := range b.widths {
+		if w > at {
+			to = append(to, b.data[i][at:])
+		}
+	}
+	return to
+}
+
+// compute writes the sums, of matrices with so many rows and row strides ldd and
+// ldx. An x with fewer columns than a sum counts as padded with zeros: the sums are
+// made segment by segment, between the matrices' ends. Weights that are 0 are left
+// out.
+func (s *sums) compute(p *kernel.Pool, rows, ldd, ldx int) {
 	if rows == 0 {
 		return
 	}
-	for at := 0; at < cols; {
-		end := cols
-		t.segW, t.segXs = t.segW[:0], t.segXs[:0]
-		for i, width := range t.widths {
-			if width > at {
-				end = min(end, width)
-				t.segW, t.segXs = append(t.segW, t.w[i]), append(t.segXs, t.xs[i][at:])
+	for at, cols := 0, s.dst.widest(); at < cols; {
+		end := s.xs.end(at, s.dst.end(at, cols))
+		s.segDst, s.segXs = s.dst.from(at, s.segDst[:0]), s.xs.from(at, s.segXs[:0])
+		s.segment(at)
+		kernel.CombineAll(p, s.segDst, ldd, s.segRows, s.segXs, ldx, rows, end-at)
+		at = end
+	}
+}
+
+// segment takes the weights of those that reach into the segment at a column.
+func (s *sums) segment(at int) {
+	s.segRows, s.weights = s.segRows[:0], s.weights[:0]
+	for _, row := range s.rows {
+		for j, w := range s.xs.widths {
+			if w > at {
+				s.weights = append(s.weights, row[j])
 			}
 		}
-		kernel.CombineRows(dst[at:], ldd, t.segW, t.segXs, ldx, rows, end-at)
-		at = end
+	}
+	k := len(s.segXs)
+	for i, w := range s.dst.widths {
+		if w > at {
+			s.segRows = append(s.segRows, s.weights[i*k:(i+1)*k])
+		}
 	}
 }

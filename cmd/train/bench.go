@@ -20,7 +20,7 @@ import (
 // benchCmd measures. Every benchmark writes rows: JSON objects for programs,
 // a table for people.
 type benchCmd struct {
-	Names   []string `arg:"" name:"name" help:"What to measure: gemm (float32 products), conv (convolutions), convnet, resnet20, vgg (training and inference steps), layer (one resident Linear over paced worker processes), sim (strategies against stragglers in virtual time), exact (two 4000x4000 matrices of bytes multiplied modulo 65537 by a polynomial code over 17 worker processes, on a wire of its own: TCP on loopback with checksums, without TLS)."`
+	Names   []string `arg:"" name:"name" help:"What to measure: gemm (float32 products), combine (encoding and decoding), conv (convolutions), convnet, resnet20, vgg (training and inference steps), layer (one resident Linear over paced worker processes), sim (strategies against stragglers in virtual time), exact (two 4000x4000 matrices of bytes multiplied modulo 65537 by a polynomial code over 17 worker processes, on a wire of its own: TCP on loopback with checksums, without TLS)."`
 	JSON    string   `name:"json" placeholder:"PATH" help:"Write JSON lines instead of a table ('-': to standard output)."`
 	Threads int      `placeholder:"N" help:"Goroutines that compute (default: the processor's cores)."`
 	Seconds float64  `default:"2" placeholder:"S" help:"Time a figure is measured for (default ${default})."`
@@ -41,6 +41,7 @@ type benchmark func(ctx context.Context, b *benchCmd, out rows) error
 // benchmarks lists what can be measured.
 var benchmarks = map[string]benchmark{
 	"gemm":     benchGemm,
+	"combine":  benchCombine,
 	"conv":     benchConv,
 	"convnet":  benchModel("convnet", "convnet", 64, []int{1, 28, 28}),
 	"resnet20": benchModel("resnet20", "resnet20", 128, []int{3, 32, 32}),

@@ -164,10 +164,27 @@ func dotAVX2(lanes *float32, a *float32, b *float32, n int)
 //go:noescape
 func maxAbsAVX2(lanes *uint32, x *float32, n int)
 
-// combineAVX2 sets dst (or adds to it) the sum of w[i]*xs[i][off:] over i < count.
+// combine1AVX2 sets n elements from at on of dst[s], for s < 1, to the sum over i < count, which is
+// not 0, of w[16*(1*i+s)]*xs[i] from off on; each w stands there 16 times. With stream the
+// caches are bypassed, and the first elements must be aligned at 64 bytes.
 //
 //go:noescape
-func combineAVX2(dst *float32, w *float32, xs *[]float32, count int, off int, n int, add bool)
+func combine1AVX2(dst *[]float32, at int, w *float32, xs *[]float32, count int, off int, n int, stream bool)
+
+// combine2AVX2 sets n elements from at on of dst[s], for s < 2, to the sum over i < count, which is
+// not 0, of w[16*(2*i+s)]*xs[i] from off on; each w stands there 16 times. With stream the
+// caches are bypassed, and the first elements must be aligned at 64 bytes.
+//
+//go:noescape
+func combine2AVX2(dst *[]float32, at int, w *float32, xs *[]float32, count int, off int, n int, stream bool)
+
+// combine4AVX2 sets n elements from at on of dst[s], for s < 4, to the sum over i < count, which is
+// not 0, of w[16*(4*i+s)]*xs[i] from off on; each w stands there 16 times. With stream the
+// caches are bypassed, and the first elements must be aligned at 64 bytes.
+// Meanwhile up to copies groups of 8 elements are copied: one an input and group of vectors.
+//
+//go:noescape
+func combine4AVX2(dst *[]float32, at int, w *float32, xs *[]float32, count int, off int, n int, stream bool, from *float32, to *float32, ahead int, copies int)
 
 // columnSumsAVX2 adds to dst the sums of n columns over some rows, at least 1.
 //
@@ -219,12 +236,32 @@ func dotAVX512(lanes *float32, a *float32, b *float32, n int)
 //go:noescape
 func maxAbsAVX512(lanes *uint32, x *float32, n int)
 
-// combineAVX512 sets dst (or adds to it) the sum of w[i]*xs[i][off:] over i < count.
+// combine1AVX512 sets n elements from at on of dst[s], for s < 1, to the sum over i < count, which is
+// not 0, of w[16*(1*i+s)]*xs[i] from off on; each w stands there 16 times. With stream the
+// caches are bypassed, and the first elements must be aligned at 64 bytes.
 //
 //go:noescape
-func combineAVX512(dst *float32, w *float32, xs *[]float32, count int, off int, n int, add bool)
+func combine1AVX512(dst *[]float32, at int, w *float32, xs *[]float32, count int, off int, n int, stream bool)
+
+// combine2AVX512 sets n elements from at on of dst[s], for s < 2, to the sum over i < count, which is
+// not 0, of w[16*(2*i+s)]*xs[i] from off on; each w stands there 16 times. With stream the
+// caches are bypassed, and the first elements must be aligned at 64 bytes.
+//
+//go:noescape
+func combine2AVX512(dst *[]float32, at int, w *float32, xs *[]float32, count int, off int, n int, stream bool)
+
+// combine4AVX512 sets n elements from at on of dst[s], for s < 4, to the sum over i < count, which is
+// not 0, of w[16*(4*i+s)]*xs[i] from off on; each w stands there 16 times. With stream the
+// caches are bypassed, and the first elements must be aligned at 64 bytes.
+// Meanwhile up to copies groups of 16 elements are copied: one an input and group of vectors.
+//
+//go:noescape
+func combine4AVX512(dst *[]float32, at int, w *float32, xs *[]float32, count int, off int, n int, stream bool, from *float32, to *float32, ahead int, copies int)
 
 // columnSumsAVX512 adds to dst the sums of n columns over some rows, at least 1.
 //
 //go:noescape
 func columnSumsAVX512(dst *float32, x *float32, ld int, rows int, n int)
+
+// storeFence orders stores that bypassed the caches before later ones.
+func storeFence()

@@ -6588,22 +6588,24 @@ loop:
 	VZEROUPPER
 	RET
 
-// func combineAVX2(dst *float32, w *float32, xs *[]float32, count int, off int, n int, add bool)
+// func combine1AVX2(dst *[]float32, at int, w *float32, xs *[]float32, count int, off int, n int, stream bool)
 // Requires: AVX, AVX2
-TEXT ·combineAVX2(SB), NOSPLIT, $0-49
-	MOVQ         dst+0(FP), AX
-	MOVQ         w+8(FP), CX
-	MOVQ         xs+16(FP), DX
-	MOVQ         count+24(FP), BX
-	MOVQ         off+32(FP), SI
-	MOVQ         n+40(FP), DI
-	MOVBLZX      add+48(FP), R8
-	LEAQ         (BX)(BX*2), BX
-	XORQ         R9, R9
-	MOVL         $0x80000000, R10
-	VMOVD        R10, X0
+TEXT ·combine1AVX2(SB), NOSPLIT, $0-57
+	MOVQ         count+32(FP), AX
+	MOVQ         off+40(FP), CX
+	MOVQ         at+8(FP), DX
+	MOVQ         dst+0(FP), BX
+	SUBQ         CX, DX
+	MOVQ         (BX), BX
+	LEAQ         (BX)(DX*4), BX
+	MOVQ         xs+24(FP), DX
+	LEAQ         (AX)(AX*2), AX
+	LEAQ         (DX)(AX*8), AX
+	MOVL         $0x80000000, DX
+	VMOVD        DX, X0
 	VBROADCASTSS X0, Y0
-	SUBQ         $0x40, DI
+	MOVQ         n+48(FP), DX
+	SUBQ         $0x40, DX
 	JL           few
 
 many:
@@ -6615,124 +6617,473 @@ many:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	TESTL   R8, R8
-	JZ      manystart
-	VMOVUPS (AX)(R9*4), Y1
-	VMOVUPS 32(AX)(R9*4), Y2
-	VMOVUPS 64(AX)(R9*4), Y3
-	VMOVUPS 96(AX)(R9*4), Y4
-	VMOVUPS 128(AX)(R9*4), Y5
-	VMOVUPS 160(AX)(R9*4), Y6
-	VMOVUPS 192(AX)(R9*4), Y7
-	VMOVUPS 224(AX)(R9*4), Y8
-
-manystart:
-	XORQ R10, R10
-	MOVQ CX, R12
+	MOVQ    xs+24(FP), SI
+	MOVQ    w+16(FP), DI
 
 manyinputs:
-	CMPQ         R10, BX
-	JGE          manyend
-	MOVQ         (DX)(R10*8), R11
-	LEAQ         (R11)(SI*4), R11
-	VBROADCASTSS (R12), Y9
-	VMULPS       (R11)(R9*4), Y9, Y10
-	VADDPS       Y10, Y1, Y1
-	VMULPS       32(R11)(R9*4), Y9, Y10
-	VADDPS       Y10, Y2, Y2
-	VMULPS       64(R11)(R9*4), Y9, Y10
-	VADDPS       Y10, Y3, Y3
-	VMULPS       96(R11)(R9*4), Y9, Y10
-	VADDPS       Y10, Y4, Y4
-	VMULPS       128(R11)(R9*4), Y9, Y10
-	VADDPS       Y10, Y5, Y5
-	VMULPS       160(R11)(R9*4), Y9, Y10
-	VADDPS       Y10, Y6, Y6
-	VMULPS       192(R11)(R9*4), Y9, Y10
-	VADDPS       Y10, Y7, Y7
-	VMULPS       224(R11)(R9*4), Y9, Y9
-	VADDPS       Y9, Y8, Y8
-	ADDQ         $0x03, R10
-	ADDQ         $0x04, R12
-	JMP          manyinputs
+	MOVQ    (SI), R8
+	VMOVUPS (DI), Y9
+	VMULPS  (R8)(CX*4), Y9, Y10
+	VMULPS  32(R8)(CX*4), Y9, Y11
+	VADDPS  Y10, Y1, Y1
+	VADDPS  Y11, Y2, Y2
+	VMULPS  64(R8)(CX*4), Y9, Y10
+	VMULPS  96(R8)(CX*4), Y9, Y11
+	VADDPS  Y10, Y3, Y3
+	VADDPS  Y11, Y4, Y4
+	VMULPS  128(R8)(CX*4), Y9, Y10
+	VMULPS  160(R8)(CX*4), Y9, Y11
+	VADDPS  Y10, Y5, Y5
+	VADDPS  Y11, Y6, Y6
+	VMULPS  192(R8)(CX*4), Y9, Y10
+	VMULPS  224(R8)(CX*4), Y9, Y9
+	VADDPS  Y10, Y7, Y7
+	VADDPS  Y9, Y8, Y8
+	ADDQ    $0x18, SI
+	ADDQ    $0x00000040, DI
+	CMPQ    SI, AX
+	JNE     manyinputs
+	CMPB    stream+56(FP), $0x00
+	JNE     manystream
+	VMOVUPS Y1, (BX)(CX*4)
+	VMOVUPS Y2, 32(BX)(CX*4)
+	VMOVUPS Y3, 64(BX)(CX*4)
+	VMOVUPS Y4, 96(BX)(CX*4)
+	VMOVUPS Y5, 128(BX)(CX*4)
+	VMOVUPS Y6, 160(BX)(CX*4)
+	VMOVUPS Y7, 192(BX)(CX*4)
+	VMOVUPS Y8, 224(BX)(CX*4)
+	JMP     manyend
+
+manystream:
+	VMOVNTPS Y1, (BX)(CX*4)
+	VMOVNTPS Y2, 32(BX)(CX*4)
+	VMOVNTPS Y3, 64(BX)(CX*4)
+	VMOVNTPS Y4, 96(BX)(CX*4)
+	VMOVNTPS Y5, 128(BX)(CX*4)
+	VMOVNTPS Y6, 160(BX)(CX*4)
+	VMOVNTPS Y7, 192(BX)(CX*4)
+	VMOVNTPS Y8, 224(BX)(CX*4)
 
 manyend:
-	VMOVUPS Y1, (AX)(R9*4)
-	VMOVUPS Y2, 32(AX)(R9*4)
-	VMOVUPS Y3, 64(AX)(R9*4)
-	VMOVUPS Y4, 96(AX)(R9*4)
-	VMOVUPS Y5, 128(AX)(R9*4)
-	VMOVUPS Y6, 160(AX)(R9*4)
-	VMOVUPS Y7, 192(AX)(R9*4)
-	VMOVUPS Y8, 224(AX)(R9*4)
-	ADDQ    $0x40, R9
-	SUBQ    $0x40, DI
-	JGE     many
+	ADDQ $0x40, CX
+	SUBQ $0x40, DX
+	JGE  many
 
 few:
-	ADDQ $0x40, DI
-	SUBQ $0x08, DI
+	ADDQ $0x40, DX
+	SUBQ $0x08, DX
 	JL   rest
 
 single:
 	VMOVAPS Y0, Y1
-	TESTL   R8, R8
-	JZ      singlestart
-	VMOVUPS (AX)(R9*4), Y1
-
-singlestart:
-	XORQ R10, R10
-	MOVQ CX, R12
+	MOVQ    xs+24(FP), SI
+	MOVQ    w+16(FP), DI
 
 singleinputs:
-	CMPQ         R10, BX
-	JGE          singleend
-	MOVQ         (DX)(R10*8), R11
-	LEAQ         (R11)(SI*4), R11
-	VBROADCASTSS (R12), Y2
-	VMULPS       (R11)(R9*4), Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         $0x03, R10
-	ADDQ         $0x04, R12
-	JMP          singleinputs
+	MOVQ    (SI), R8
+	VMOVUPS (DI), Y2
+	VMULPS  (R8)(CX*4), Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	ADDQ    $0x18, SI
+	ADDQ    $0x00000040, DI
+	CMPQ    SI, AX
+	JNE     singleinputs
+	CMPB    stream+56(FP), $0x00
+	JNE     singlestream
+	VMOVUPS Y1, (BX)(CX*4)
+	JMP     singleend
+
+singlestream:
+	VMOVNTPS Y1, (BX)(CX*4)
 
 singleend:
-	VMOVUPS Y1, (AX)(R9*4)
-	ADDQ    $0x08, R9
-	SUBQ    $0x08, DI
-	JGE     single
+	ADDQ $0x08, CX
+	SUBQ $0x08, DX
+	JGE  single
 
 rest:
-	ADDQ       $0x08, DI
-	JZ         done
-	LEAQ       laneMasks<>+0(SB), R10
-	NEGQ       DI
-	VMOVUPS    32(R10)(DI*4), Y1
-	NEGQ       DI
-	VMOVAPS    Y0, Y0
-	TESTL      R8, R8
-	JZ         reststart
-	VMASKMOVPS (AX)(R9*4), Y1, Y0
-
-reststart:
-	XORQ DI, DI
-	MOVQ CX, R8
+	ADDQ    $0x08, DX
+	JZ      done
+	LEAQ    laneMasks<>+0(SB), SI
+	NEGQ    DX
+	VMOVUPS 32(SI)(DX*4), Y1
+	NEGQ    DX
+	VMOVAPS Y0, Y0
+	MOVQ    xs+24(FP), DX
+	MOVQ    w+16(FP), SI
 
 restinputs:
-	CMPQ         DI, BX
-	JGE          restend
-	MOVQ         (DX)(DI*8), CX
-	LEAQ         (CX)(SI*4), CX
-	VBROADCASTSS (R8), Y2
-	VMASKMOVPS   (CX)(R9*4), Y1, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	ADDQ         $0x03, DI
-	ADDQ         $0x04, R8
-	JMP          restinputs
+	MOVQ       (DX), DI
+	VMASKMOVPS (DI)(CX*4), Y1, Y2
+	VMOVUPS    (SI), Y3
+	VMULPS     Y2, Y3, Y2
+	VADDPS     Y2, Y0, Y0
+	ADDQ       $0x18, DX
+	ADDQ       $0x00000040, SI
+	CMPQ       DX, AX
+	JNE        restinputs
+	VMASKMOVPS Y0, Y1, (BX)(CX*4)
 
-restend:
-	VMASKMOVPS Y0, Y1, (AX)(R9*4)
+done:
+	VZEROUPPER
+	RET
+
+// func combine2AVX2(dst *[]float32, at int, w *float32, xs *[]float32, count int, off int, n int, stream bool)
+// Requires: AVX, AVX2
+TEXT ·combine2AVX2(SB), NOSPLIT, $0-57
+	MOVQ         count+32(FP), AX
+	MOVQ         off+40(FP), CX
+	MOVQ         at+8(FP), DX
+	MOVQ         dst+0(FP), BX
+	SUBQ         CX, DX
+	MOVQ         (BX), SI
+	LEAQ         (SI)(DX*4), SI
+	MOVQ         24(BX), BX
+	LEAQ         (BX)(DX*4), BX
+	MOVQ         xs+24(FP), DX
+	LEAQ         (AX)(AX*2), AX
+	LEAQ         (DX)(AX*8), AX
+	MOVL         $0x80000000, DX
+	VMOVD        DX, X0
+	VBROADCASTSS X0, Y0
+	MOVQ         n+48(FP), DX
+	SUBQ         $0x20, DX
+	JL           few
+
+many:
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	VMOVAPS Y0, Y3
+	VMOVAPS Y0, Y4
+	VMOVAPS Y0, Y5
+	VMOVAPS Y0, Y6
+	VMOVAPS Y0, Y7
+	VMOVAPS Y0, Y8
+	MOVQ    xs+24(FP), DI
+	MOVQ    w+16(FP), R8
+
+manyinputs:
+	MOVQ    (DI), R9
+	VMOVUPS (R9)(CX*4), Y9
+	VMOVUPS 32(R9)(CX*4), Y10
+	VMOVUPS 64(R9)(CX*4), Y11
+	VMOVUPS 96(R9)(CX*4), Y12
+	VMOVUPS (R8), Y13
+	VMULPS  Y9, Y13, Y14
+	VMULPS  Y10, Y13, Y15
+	VADDPS  Y14, Y1, Y1
+	VADDPS  Y15, Y2, Y2
+	VMULPS  Y11, Y13, Y14
+	VMULPS  Y12, Y13, Y13
+	VADDPS  Y14, Y3, Y3
+	VADDPS  Y13, Y4, Y4
+	VMOVUPS 64(R8), Y13
+	VMULPS  Y9, Y13, Y9
+	VMULPS  Y10, Y13, Y10
+	VADDPS  Y9, Y5, Y5
+	VADDPS  Y10, Y6, Y6
+	VMULPS  Y11, Y13, Y9
+	VMULPS  Y12, Y13, Y10
+	VADDPS  Y9, Y7, Y7
+	VADDPS  Y10, Y8, Y8
+	ADDQ    $0x18, DI
+	ADDQ    $0x00000080, R8
+	CMPQ    DI, AX
+	JNE     manyinputs
+	CMPB    stream+56(FP), $0x00
+	JNE     manystream
+	VMOVUPS Y1, (SI)(CX*4)
+	VMOVUPS Y2, 32(SI)(CX*4)
+	VMOVUPS Y3, 64(SI)(CX*4)
+	VMOVUPS Y4, 96(SI)(CX*4)
+	VMOVUPS Y5, (BX)(CX*4)
+	VMOVUPS Y6, 32(BX)(CX*4)
+	VMOVUPS Y7, 64(BX)(CX*4)
+	VMOVUPS Y8, 96(BX)(CX*4)
+	JMP     manyend
+
+manystream:
+	VMOVNTPS Y1, (SI)(CX*4)
+	VMOVNTPS Y2, 32(SI)(CX*4)
+	VMOVNTPS Y3, 64(SI)(CX*4)
+	VMOVNTPS Y4, 96(SI)(CX*4)
+	VMOVNTPS Y5, (BX)(CX*4)
+	VMOVNTPS Y6, 32(BX)(CX*4)
+	VMOVNTPS Y7, 64(BX)(CX*4)
+	VMOVNTPS Y8, 96(BX)(CX*4)
+
+manyend:
+	ADDQ $0x20, CX
+	SUBQ $0x20, DX
+	JGE  many
+
+few:
+	ADDQ $0x20, DX
+	SUBQ $0x08, DX
+	JL   rest
+
+single:
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	MOVQ    xs+24(FP), DI
+	MOVQ    w+16(FP), R8
+
+singleinputs:
+	MOVQ    (DI), R9
+	VMOVUPS (R9)(CX*4), Y3
+	VMOVUPS (R8), Y4
+	VMULPS  Y3, Y4, Y4
+	VADDPS  Y4, Y1, Y1
+	VMOVUPS 64(R8), Y4
+	VMULPS  Y3, Y4, Y3
+	VADDPS  Y3, Y2, Y2
+	ADDQ    $0x18, DI
+	ADDQ    $0x00000080, R8
+	CMPQ    DI, AX
+	JNE     singleinputs
+	CMPB    stream+56(FP), $0x00
+	JNE     singlestream
+	VMOVUPS Y1, (SI)(CX*4)
+	VMOVUPS Y2, (BX)(CX*4)
+	JMP     singleend
+
+singlestream:
+	VMOVNTPS Y1, (SI)(CX*4)
+	VMOVNTPS Y2, (BX)(CX*4)
+
+singleend:
+	ADDQ $0x08, CX
+	SUBQ $0x08, DX
+	JGE  single
+
+rest:
+	ADDQ    $0x08, DX
+	JZ      done
+	LEAQ    laneMasks<>+0(SB), DI
+	NEGQ    DX
+	VMOVUPS 32(DI)(DX*4), Y1
+	NEGQ    DX
+	VMOVAPS Y0, Y2
+	VMOVAPS Y0, Y0
+	MOVQ    xs+24(FP), DX
+	MOVQ    w+16(FP), DI
+
+restinputs:
+	MOVQ       (DX), R8
+	VMASKMOVPS (R8)(CX*4), Y1, Y3
+	VMOVUPS    (DI), Y4
+	VMULPS     Y3, Y4, Y4
+	VADDPS     Y4, Y2, Y2
+	VMOVUPS    64(DI), Y4
+	VMULPS     Y3, Y4, Y3
+	VADDPS     Y3, Y0, Y0
+	ADDQ       $0x18, DX
+	ADDQ       $0x00000080, DI
+	CMPQ       DX, AX
+	JNE        restinputs
+	VMASKMOVPS Y2, Y1, (SI)(CX*4)
+	VMASKMOVPS Y0, Y1, (BX)(CX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func combine4AVX2(dst *[]float32, at int, w *float32, xs *[]float32, count int, off int, n int, stream bool, from *float32, to *float32, ahead int, copies int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·combine4AVX2(SB), NOSPLIT, $0-96
+	MOVQ         count+32(FP), AX
+	MOVQ         off+40(FP), CX
+	MOVQ         at+8(FP), DX
+	MOVQ         dst+0(FP), BX
+	SUBQ         CX, DX
+	MOVQ         (BX), SI
+	LEAQ         (SI)(DX*4), SI
+	MOVQ         24(BX), DI
+	LEAQ         (DI)(DX*4), DI
+	MOVQ         48(BX), R8
+	LEAQ         (R8)(DX*4), R8
+	MOVQ         72(BX), BX
+	LEAQ         (BX)(DX*4), BX
+	MOVQ         xs+24(FP), DX
+	LEAQ         (AX)(AX*2), AX
+	LEAQ         (DX)(AX*8), AX
+	MOVQ         from+64(FP), DX
+	MOVQ         to+72(FP), R9
+	MOVQ         ahead+80(FP), R10
+	MOVQ         copies+88(FP), R11
+	MOVL         $0x80000000, R12
+	VMOVD        R12, X0
+	VBROADCASTSS X0, Y0
+	MOVQ         n+48(FP), R12
+	SUBQ         $0x10, R12
+	JL           few
+
+many:
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	VMOVAPS Y0, Y3
+	VMOVAPS Y0, Y4
+	VMOVAPS Y0, Y5
+	VMOVAPS Y0, Y6
+	VMOVAPS Y0, Y7
+	VMOVAPS Y0, Y8
+	MOVQ    xs+24(FP), R13
+	MOVQ    w+16(FP), R14
+
+manyinputs:
+	TESTQ      R11, R11
+	JZ         manycopied
+	PREFETCHT0 (DX)(R10*1)
+	VMOVUPS    (DX), Y9
+	VMOVUPS    Y9, (R9)
+	ADDQ       $0x20, DX
+	ADDQ       $0x20, R9
+	DECQ       R11
+
+manycopied:
+	MOVQ    (R13), R15
+	VMOVUPS (R15)(CX*4), Y9
+	VMOVUPS 32(R15)(CX*4), Y10
+	VMOVUPS (R14), Y11
+	VMULPS  Y9, Y11, Y12
+	VMULPS  Y10, Y11, Y11
+	VADDPS  Y12, Y1, Y1
+	VADDPS  Y11, Y2, Y2
+	VMOVUPS 64(R14), Y11
+	VMULPS  Y9, Y11, Y12
+	VMULPS  Y10, Y11, Y11
+	VADDPS  Y12, Y3, Y3
+	VADDPS  Y11, Y4, Y4
+	VMOVUPS 128(R14), Y11
+	VMULPS  Y9, Y11, Y12
+	VMULPS  Y10, Y11, Y11
+	VADDPS  Y12, Y5, Y5
+	VADDPS  Y11, Y6, Y6
+	VMOVUPS 192(R14), Y11
+	VMULPS  Y9, Y11, Y9
+	VMULPS  Y10, Y11, Y10
+	VADDPS  Y9, Y7, Y7
+	VADDPS  Y10, Y8, Y8
+	ADDQ    $0x18, R13
+	ADDQ    $0x00000100, R14
+	CMPQ    R13, AX
+	JNE     manyinputs
+	CMPB    stream+56(FP), $0x00
+	JNE     manystream
+	VMOVUPS Y1, (SI)(CX*4)
+	VMOVUPS Y2, 32(SI)(CX*4)
+	VMOVUPS Y3, (DI)(CX*4)
+	VMOVUPS Y4, 32(DI)(CX*4)
+	VMOVUPS Y5, (R8)(CX*4)
+	VMOVUPS Y6, 32(R8)(CX*4)
+	VMOVUPS Y7, (BX)(CX*4)
+	VMOVUPS Y8, 32(BX)(CX*4)
+	JMP     manyend
+
+manystream:
+	VMOVNTPS Y1, (SI)(CX*4)
+	VMOVNTPS Y2, 32(SI)(CX*4)
+	VMOVNTPS Y3, (DI)(CX*4)
+	VMOVNTPS Y4, 32(DI)(CX*4)
+	VMOVNTPS Y5, (R8)(CX*4)
+	VMOVNTPS Y6, 32(R8)(CX*4)
+	VMOVNTPS Y7, (BX)(CX*4)
+	VMOVNTPS Y8, 32(BX)(CX*4)
+
+manyend:
+	ADDQ $0x10, CX
+	SUBQ $0x10, R12
+	JGE  many
+
+few:
+	ADDQ $0x10, R12
+	SUBQ $0x08, R12
+	JL   rest
+
+single:
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	VMOVAPS Y0, Y3
+	VMOVAPS Y0, Y4
+	MOVQ    xs+24(FP), DX
+	MOVQ    w+16(FP), R9
+
+singleinputs:
+	MOVQ    (DX), R10
+	VMOVUPS (R10)(CX*4), Y5
+	VMOVUPS (R9), Y6
+	VMULPS  Y5, Y6, Y6
+	VADDPS  Y6, Y1, Y1
+	VMOVUPS 64(R9), Y6
+	VMULPS  Y5, Y6, Y6
+	VADDPS  Y6, Y2, Y2
+	VMOVUPS 128(R9), Y6
+	VMULPS  Y5, Y6, Y6
+	VADDPS  Y6, Y3, Y3
+	VMOVUPS 192(R9), Y6
+	VMULPS  Y5, Y6, Y5
+	VADDPS  Y5, Y4, Y4
+	ADDQ    $0x18, DX
+	ADDQ    $0x00000100, R9
+	CMPQ    DX, AX
+	JNE     singleinputs
+	CMPB    stream+56(FP), $0x00
+	JNE     singlestream
+	VMOVUPS Y1, (SI)(CX*4)
+	VMOVUPS Y2, (DI)(CX*4)
+	VMOVUPS Y3, (R8)(CX*4)
+	VMOVUPS Y4, (BX)(CX*4)
+	JMP     singleend
+
+singlestream:
+	VMOVNTPS Y1, (SI)(CX*4)
+	VMOVNTPS Y2, (DI)(CX*4)
+	VMOVNTPS Y3, (R8)(CX*4)
+	VMOVNTPS Y4, (BX)(CX*4)
+
+singleend:
+	ADDQ $0x08, CX
+	SUBQ $0x08, R12
+	JGE  single
+
+rest:
+	ADDQ    $0x08, R12
+	JZ      done
+	LEAQ    laneMasks<>+0(SB), DX
+	NEGQ    R12
+	VMOVUPS 32(DX)(R12*4), Y1
+	NEGQ    R12
+	VMOVAPS Y0, Y2
+	VMOVAPS Y0, Y3
+	VMOVAPS Y0, Y4
+	VMOVAPS Y0, Y0
+	MOVQ    xs+24(FP), DX
+	MOVQ    w+16(FP), R9
+
+restinputs:
+	MOVQ       (DX), R10
+	VMASKMOVPS (R10)(CX*4), Y1, Y5
+	VMOVUPS    (R9), Y6
+	VMULPS     Y5, Y6, Y6
+	VADDPS     Y6, Y2, Y2
+	VMOVUPS    64(R9), Y6
+	VMULPS     Y5, Y6, Y6
+	VADDPS     Y6, Y3, Y3
+	VMOVUPS    128(R9), Y6
+	VMULPS     Y5, Y6, Y6
+	VADDPS     Y6, Y4, Y4
+	VMOVUPS    192(R9), Y6
+	VMULPS     Y5, Y6, Y5
+	VADDPS     Y5, Y0, Y0
+	ADDQ       $0x18, DX
+	ADDQ       $0x00000100, R9
+	CMPQ       DX, AX
+	JNE        restinputs
+	VMASKMOVPS Y2, Y1, (SI)(CX*4)
+	VMASKMOVPS Y3, Y1, (DI)(CX*4)
+	VMASKMOVPS Y4, Y1, (R8)(CX*4)
+	VMASKMOVPS Y0, Y1, (BX)(CX*4)
 
 done:
 	VZEROUPPER
@@ -7338,22 +7689,24 @@ loop:
 	VZEROUPPER
 	RET
 
-// func combineAVX512(dst *float32, w *float32, xs *[]float32, count int, off int, n int, add bool)
+// func combine1AVX512(dst *[]float32, at int, w *float32, xs *[]float32, count int, off int, n int, stream bool)
 // Requires: AVX, AVX512F, BMI2
-TEXT ·combineAVX512(SB), NOSPLIT, $0-49
-	MOVQ         dst+0(FP), AX
-	MOVQ         w+8(FP), CX
-	MOVQ         xs+16(FP), DX
-	MOVQ         count+24(FP), BX
-	MOVQ         off+32(FP), SI
-	MOVQ         n+40(FP), DI
-	MOVBLZX      add+48(FP), R8
-	LEAQ         (BX)(BX*2), BX
-	XORQ         R9, R9
-	MOVL         $0x80000000, R10
-	VMOVD        R10, X0
+TEXT ·combine1AVX512(SB), NOSPLIT, $0-57
+	MOVQ         count+32(FP), AX
+	MOVQ         off+40(FP), CX
+	MOVQ         at+8(FP), DX
+	MOVQ         dst+0(FP), BX
+	SUBQ         CX, DX
+	MOVQ         (BX), BX
+	LEAQ         (BX)(DX*4), BX
+	MOVQ         xs+24(FP), DX
+	LEAQ         (AX)(AX*2), AX
+	LEAQ         (DX)(AX*8), AX
+	MOVL         $0x80000000, DX
+	VMOVD        DX, X0
 	VBROADCASTSS X0, Z0
-	SUBQ         $0x80, DI
+	MOVQ         n+48(FP), DX
+	SUBQ         $0x80, DX
 	JL           few
 
 many:
@@ -7365,123 +7718,556 @@ many:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
-	TESTL   R8, R8
-	JZ      manystart
-	VMOVUPS (AX)(R9*4), Z1
-	VMOVUPS 64(AX)(R9*4), Z2
-	VMOVUPS 128(AX)(R9*4), Z3
-	VMOVUPS 192(AX)(R9*4), Z4
-	VMOVUPS 256(AX)(R9*4), Z5
-	VMOVUPS 320(AX)(R9*4), Z6
-	VMOVUPS 384(AX)(R9*4), Z7
-	VMOVUPS 448(AX)(R9*4), Z8
-
-manystart:
-	XORQ R10, R10
-	MOVQ CX, R12
+	MOVQ    xs+24(FP), SI
+	MOVQ    w+16(FP), DI
 
 manyinputs:
-	CMPQ         R10, BX
-	JGE          manyend
-	MOVQ         (DX)(R10*8), R11
-	LEAQ         (R11)(SI*4), R11
-	VBROADCASTSS (R12), Z9
-	VMULPS       (R11)(R9*4), Z9, Z10
-	VADDPS       Z10, Z1, Z1
-	VMULPS       64(R11)(R9*4), Z9, Z10
-	VADDPS       Z10, Z2, Z2
-	VMULPS       128(R11)(R9*4), Z9, Z10
-	VADDPS       Z10, Z3, Z3
-	VMULPS       192(R11)(R9*4), Z9, Z10
-	VADDPS       Z10, Z4, Z4
-	VMULPS       256(R11)(R9*4), Z9, Z10
-	VADDPS       Z10, Z5, Z5
-	VMULPS       320(R11)(R9*4), Z9, Z10
-	VADDPS       Z10, Z6, Z6
-	VMULPS       384(R11)(R9*4), Z9, Z10
-	VADDPS       Z10, Z7, Z7
-	VMULPS       448(R11)(R9*4), Z9, Z9
-	VADDPS       Z9, Z8, Z8
-	ADDQ         $0x03, R10
-	ADDQ         $0x04, R12
-	JMP          manyinputs
+	MOVQ    (SI), R8
+	VMOVUPS (DI), Z9
+	VMULPS  (R8)(CX*4), Z9, Z10
+	VMULPS  64(R8)(CX*4), Z9, Z11
+	VADDPS  Z10, Z1, Z1
+	VADDPS  Z11, Z2, Z2
+	VMULPS  128(R8)(CX*4), Z9, Z10
+	VMULPS  192(R8)(CX*4), Z9, Z11
+	VADDPS  Z10, Z3, Z3
+	VADDPS  Z11, Z4, Z4
+	VMULPS  256(R8)(CX*4), Z9, Z10
+	VMULPS  320(R8)(CX*4), Z9, Z11
+	VADDPS  Z10, Z5, Z5
+	VADDPS  Z11, Z6, Z6
+	VMULPS  384(R8)(CX*4), Z9, Z10
+	VMULPS  448(R8)(CX*4), Z9, Z9
+	VADDPS  Z10, Z7, Z7
+	VADDPS  Z9, Z8, Z8
+	ADDQ    $0x18, SI
+	ADDQ    $0x00000040, DI
+	CMPQ    SI, AX
+	JNE     manyinputs
+	CMPB    stream+56(FP), $0x00
+	JNE     manystream
+	VMOVUPS Z1, (BX)(CX*4)
+	VMOVUPS Z2, 64(BX)(CX*4)
+	VMOVUPS Z3, 128(BX)(CX*4)
+	VMOVUPS Z4, 192(BX)(CX*4)
+	VMOVUPS Z5, 256(BX)(CX*4)
+	VMOVUPS Z6, 320(BX)(CX*4)
+	VMOVUPS Z7, 384(BX)(CX*4)
+	VMOVUPS Z8, 448(BX)(CX*4)
+	JMP     manyend
+
+manystream:
+	VMOVNTPS Z1, (BX)(CX*4)
+	VMOVNTPS Z2, 64(BX)(CX*4)
+	VMOVNTPS Z3, 128(BX)(CX*4)
+	VMOVNTPS Z4, 192(BX)(CX*4)
+	VMOVNTPS Z5, 256(BX)(CX*4)
+	VMOVNTPS Z6, 320(BX)(CX*4)
+	VMOVNTPS Z7, 384(BX)(CX*4)
+	VMOVNTPS Z8, 448(BX)(CX*4)
 
 manyend:
-	VMOVUPS Z1, (AX)(R9*4)
-	VMOVUPS Z2, 64(AX)(R9*4)
-	VMOVUPS Z3, 128(AX)(R9*4)
-	VMOVUPS Z4, 192(AX)(R9*4)
-	VMOVUPS Z5, 256(AX)(R9*4)
-	VMOVUPS Z6, 320(AX)(R9*4)
-	VMOVUPS Z7, 384(AX)(R9*4)
-	VMOVUPS Z8, 448(AX)(R9*4)
-	ADDQ    $0x80, R9
-	SUBQ    $0x80, DI
-	JGE     many
+	ADDQ $0x80, CX
+	SUBQ $0x80, DX
+	JGE  many
 
 few:
-	ADDQ $0x80, DI
-	SUBQ $0x10, DI
+	ADDQ $0x80, DX
+	SUBQ $0x10, DX
 	JL   rest
 
 single:
 	VMOVAPS Z0, Z1
-	TESTL   R8, R8
-	JZ      singlestart
-	VMOVUPS (AX)(R9*4), Z1
-
-singlestart:
-	XORQ R10, R10
-	MOVQ CX, R12
+	MOVQ    xs+24(FP), SI
+	MOVQ    w+16(FP), DI
 
 singleinputs:
-	CMPQ         R10, BX
-	JGE          singleend
-	MOVQ         (DX)(R10*8), R11
-	LEAQ         (R11)(SI*4), R11
-	VBROADCASTSS (R12), Z2
-	VMULPS       (R11)(R9*4), Z2, Z2
-	VADDPS       Z2, Z1, Z1
-	ADDQ         $0x03, R10
-	ADDQ         $0x04, R12
-	JMP          singleinputs
+	MOVQ    (SI), R8
+	VMOVUPS (DI), Z2
+	VMULPS  (R8)(CX*4), Z2, Z2
+	VADDPS  Z2, Z1, Z1
+	ADDQ    $0x18, SI
+	ADDQ    $0x00000040, DI
+	CMPQ    SI, AX
+	JNE     singleinputs
+	CMPB    stream+56(FP), $0x00
+	JNE     singlestream
+	VMOVUPS Z1, (BX)(CX*4)
+	JMP     singleend
+
+singlestream:
+	VMOVNTPS Z1, (BX)(CX*4)
 
 singleend:
-	VMOVUPS Z1, (AX)(R9*4)
-	ADDQ    $0x10, R9
-	SUBQ    $0x10, DI
-	JGE     single
+	ADDQ $0x10, CX
+	SUBQ $0x10, DX
+	JGE  single
 
 rest:
-	ADDQ      $0x10, DI
-	JZ        done
-	MOVL      $-1, R10
-	BZHIL     DI, R10, R10
-	KMOVW     R10, K1
-	VMOVAPS   Z0, Z0
-	TESTL     R8, R8
-	JZ        reststart
-	VMOVUPS.Z (AX)(R9*4), K1, Z0
-
-reststart:
-	XORQ DI, DI
-	MOVQ CX, R8
+	ADDQ    $0x10, DX
+	JZ      done
+	MOVL    $-1, SI
+	BZHIL   DX, SI, SI
+	KMOVW   SI, K1
+	VMOVAPS Z0, Z0
+	MOVQ    xs+24(FP), DX
+	MOVQ    w+16(FP), SI
 
 restinputs:
-	CMPQ         DI, BX
-	JGE          restend
-	MOVQ         (DX)(DI*8), CX
-	LEAQ         (CX)(SI*4), CX
-	VBROADCASTSS (R8), Z1
-	VMOVUPS.Z    (CX)(R9*4), K1, Z2
-	VMULPS       Z1, Z2, Z2
-	VADDPS       Z2, Z0, Z0
-	ADDQ         $0x03, DI
-	ADDQ         $0x04, R8
-	JMP          restinputs
+	MOVQ      (DX), DI
+	VMOVUPS.Z (DI)(CX*4), K1, Z1
+	VMOVUPS   (SI), Z2
+	VMULPS    Z1, Z2, Z1
+	VADDPS    Z1, Z0, Z0
+	ADDQ      $0x18, DX
+	ADDQ      $0x00000040, SI
+	CMPQ      DX, AX
+	JNE       restinputs
+	VMOVUPS   Z0, K1, (BX)(CX*4)
 
-restend:
-	VMOVUPS Z0, K1, (AX)(R9*4)
+done:
+	VZEROUPPER
+	RET
+
+// func combine2AVX512(dst *[]float32, at int, w *float32, xs *[]float32, count int, off int, n int, stream bool)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·combine2AVX512(SB), NOSPLIT, $0-57
+	MOVQ         count+32(FP), AX
+	MOVQ         off+40(FP), CX
+	MOVQ         at+8(FP), DX
+	MOVQ         dst+0(FP), BX
+	SUBQ         CX, DX
+	MOVQ         (BX), SI
+	LEAQ         (SI)(DX*4), SI
+	MOVQ         24(BX), BX
+	LEAQ         (BX)(DX*4), BX
+	MOVQ         xs+24(FP), DX
+	LEAQ         (AX)(AX*2), AX
+	LEAQ         (DX)(AX*8), AX
+	MOVL         $0x80000000, DX
+	VMOVD        DX, X0
+	VBROADCASTSS X0, Z0
+	MOVQ         n+48(FP), DX
+	SUBQ         $0x80, DX
+	JL           few
+
+many:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	VMOVAPS Z0, Z15
+	VMOVAPS Z0, Z16
+	MOVQ    xs+24(FP), DI
+	MOVQ    w+16(FP), R8
+
+manyinputs:
+	MOVQ    (DI), R9
+	VMOVUPS (R9)(CX*4), Z17
+	VMOVUPS 64(R9)(CX*4), Z18
+	VMOVUPS 128(R9)(CX*4), Z19
+	VMOVUPS 192(R9)(CX*4), Z20
+	VMOVUPS 256(R9)(CX*4), Z21
+	VMOVUPS 320(R9)(CX*4), Z22
+	VMOVUPS 384(R9)(CX*4), Z23
+	VMOVUPS 448(R9)(CX*4), Z24
+	VMOVUPS (R8), Z25
+	VMULPS  Z17, Z25, Z26
+	VMULPS  Z18, Z25, Z27
+	VADDPS  Z26, Z1, Z1
+	VADDPS  Z27, Z2, Z2
+	VMULPS  Z19, Z25, Z26
+	VMULPS  Z20, Z25, Z27
+	VADDPS  Z26, Z3, Z3
+	VADDPS  Z27, Z4, Z4
+	VMULPS  Z21, Z25, Z26
+	VMULPS  Z22, Z25, Z27
+	VADDPS  Z26, Z5, Z5
+	VADDPS  Z27, Z6, Z6
+	VMULPS  Z23, Z25, Z26
+	VMULPS  Z24, Z25, Z25
+	VADDPS  Z26, Z7, Z7
+	VADDPS  Z25, Z8, Z8
+	VMOVUPS 64(R8), Z25
+	VMULPS  Z17, Z25, Z17
+	VMULPS  Z18, Z25, Z18
+	VADDPS  Z17, Z9, Z9
+	VADDPS  Z18, Z10, Z10
+	VMULPS  Z19, Z25, Z17
+	VMULPS  Z20, Z25, Z18
+	VADDPS  Z17, Z11, Z11
+	VADDPS  Z18, Z12, Z12
+	VMULPS  Z21, Z25, Z17
+	VMULPS  Z22, Z25, Z18
+	VADDPS  Z17, Z13, Z13
+	VADDPS  Z18, Z14, Z14
+	VMULPS  Z23, Z25, Z17
+	VMULPS  Z24, Z25, Z18
+	VADDPS  Z17, Z15, Z15
+	VADDPS  Z18, Z16, Z16
+	ADDQ    $0x18, DI
+	ADDQ    $0x00000080, R8
+	CMPQ    DI, AX
+	JNE     manyinputs
+	CMPB    stream+56(FP), $0x00
+	JNE     manystream
+	VMOVUPS Z1, (SI)(CX*4)
+	VMOVUPS Z2, 64(SI)(CX*4)
+	VMOVUPS Z3, 128(SI)(CX*4)
+	VMOVUPS Z4, 192(SI)(CX*4)
+	VMOVUPS Z5, 256(SI)(CX*4)
+	VMOVUPS Z6, 320(SI)(CX*4)
+	VMOVUPS Z7, 384(SI)(CX*4)
+	VMOVUPS Z8, 448(SI)(CX*4)
+	VMOVUPS Z9, (BX)(CX*4)
+	VMOVUPS Z10, 64(BX)(CX*4)
+	VMOVUPS Z11, 128(BX)(CX*4)
+	VMOVUPS Z12, 192(BX)(CX*4)
+	VMOVUPS Z13, 256(BX)(CX*4)
+	VMOVUPS Z14, 320(BX)(CX*4)
+	VMOVUPS Z15, 384(BX)(CX*4)
+	VMOVUPS Z16, 448(BX)(CX*4)
+	JMP     manyend
+
+manystream:
+	VMOVNTPS Z1, (SI)(CX*4)
+	VMOVNTPS Z2, 64(SI)(CX*4)
+	VMOVNTPS Z3, 128(SI)(CX*4)
+	VMOVNTPS Z4, 192(SI)(CX*4)
+	VMOVNTPS Z5, 256(SI)(CX*4)
+	VMOVNTPS Z6, 320(SI)(CX*4)
+	VMOVNTPS Z7, 384(SI)(CX*4)
+	VMOVNTPS Z8, 448(SI)(CX*4)
+	VMOVNTPS Z9, (BX)(CX*4)
+	VMOVNTPS Z10, 64(BX)(CX*4)
+	VMOVNTPS Z11, 128(BX)(CX*4)
+	VMOVNTPS Z12, 192(BX)(CX*4)
+	VMOVNTPS Z13, 256(BX)(CX*4)
+	VMOVNTPS Z14, 320(BX)(CX*4)
+	VMOVNTPS Z15, 384(BX)(CX*4)
+	VMOVNTPS Z16, 448(BX)(CX*4)
+
+manyend:
+	ADDQ $0x80, CX
+	SUBQ $0x80, DX
+	JGE  many
+
+few:
+	ADDQ $0x80, DX
+	SUBQ $0x10, DX
+	JL   rest
+
+single:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	MOVQ    xs+24(FP), DI
+	MOVQ    w+16(FP), R8
+
+singleinputs:
+	MOVQ    (DI), R9
+	VMOVUPS (R9)(CX*4), Z3
+	VMOVUPS (R8), Z4
+	VMULPS  Z3, Z4, Z4
+	VADDPS  Z4, Z1, Z1
+	VMOVUPS 64(R8), Z4
+	VMULPS  Z3, Z4, Z3
+	VADDPS  Z3, Z2, Z2
+	ADDQ    $0x18, DI
+	ADDQ    $0x00000080, R8
+	CMPQ    DI, AX
+	JNE     singleinputs
+	CMPB    stream+56(FP), $0x00
+	JNE     singlestream
+	VMOVUPS Z1, (SI)(CX*4)
+	VMOVUPS Z2, (BX)(CX*4)
+	JMP     singleend
+
+singlestream:
+	VMOVNTPS Z1, (SI)(CX*4)
+	VMOVNTPS Z2, (BX)(CX*4)
+
+singleend:
+	ADDQ $0x10, CX
+	SUBQ $0x10, DX
+	JGE  single
+
+rest:
+	ADDQ    $0x10, DX
+	JZ      done
+	MOVL    $-1, DI
+	BZHIL   DX, DI, DI
+	KMOVW   DI, K1
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z0
+	MOVQ    xs+24(FP), DX
+	MOVQ    w+16(FP), DI
+
+restinputs:
+	MOVQ      (DX), R8
+	VMOVUPS.Z (R8)(CX*4), K1, Z2
+	VMOVUPS   (DI), Z3
+	VMULPS    Z2, Z3, Z3
+	VADDPS    Z3, Z1, Z1
+	VMOVUPS   64(DI), Z3
+	VMULPS    Z2, Z3, Z2
+	VADDPS    Z2, Z0, Z0
+	ADDQ      $0x18, DX
+	ADDQ      $0x00000080, DI
+	CMPQ      DX, AX
+	JNE       restinputs
+	VMOVUPS   Z1, K1, (SI)(CX*4)
+	VMOVUPS   Z0, K1, (BX)(CX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func combine4AVX512(dst *[]float32, at int, w *float32, xs *[]float32, count int, off int, n int, stream bool, from *float32, to *float32, ahead int, copies int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·combine4AVX512(SB), NOSPLIT, $0-96
+	MOVQ         count+32(FP), AX
+	MOVQ         off+40(FP), CX
+	MOVQ         at+8(FP), DX
+	MOVQ         dst+0(FP), BX
+	SUBQ         CX, DX
+	MOVQ         (BX), SI
+	LEAQ         (SI)(DX*4), SI
+	MOVQ         24(BX), DI
+	LEAQ         (DI)(DX*4), DI
+	MOVQ         48(BX), R8
+	LEAQ         (R8)(DX*4), R8
+	MOVQ         72(BX), BX
+	LEAQ         (BX)(DX*4), BX
+	MOVQ         xs+24(FP), DX
+	LEAQ         (AX)(AX*2), AX
+	LEAQ         (DX)(AX*8), AX
+	MOVQ         from+64(FP), DX
+	MOVQ         to+72(FP), R9
+	MOVQ         ahead+80(FP), R10
+	MOVQ         copies+88(FP), R11
+	MOVL         $0x80000000, R12
+	VMOVD        R12, X0
+	VBROADCASTSS X0, Z0
+	MOVQ         n+48(FP), R12
+	SUBQ         $0x40, R12
+	JL           few
+
+many:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	VMOVAPS Z0, Z15
+	VMOVAPS Z0, Z16
+	MOVQ    xs+24(FP), R13
+	MOVQ    w+16(FP), R14
+
+manyinputs:
+	TESTQ      R11, R11
+	JZ         manycopied
+	PREFETCHT0 (DX)(R10*1)
+	VMOVUPS    (DX), Z17
+	VMOVUPS    Z17, (R9)
+	ADDQ       $0x40, DX
+	ADDQ       $0x40, R9
+	DECQ       R11
+
+manycopied:
+	MOVQ    (R13), R15
+	VMOVUPS (R15)(CX*4), Z17
+	VMOVUPS 64(R15)(CX*4), Z18
+	VMOVUPS 128(R15)(CX*4), Z19
+	VMOVUPS 192(R15)(CX*4), Z20
+	VMOVUPS (R14), Z21
+	VMULPS  Z17, Z21, Z22
+	VMULPS  Z18, Z21, Z23
+	VADDPS  Z22, Z1, Z1
+	VADDPS  Z23, Z2, Z2
+	VMULPS  Z19, Z21, Z22
+	VMULPS  Z20, Z21, Z21
+	VADDPS  Z22, Z3, Z3
+	VADDPS  Z21, Z4, Z4
+	VMOVUPS 64(R14), Z21
+	VMULPS  Z17, Z21, Z22
+	VMULPS  Z18, Z21, Z23
+	VADDPS  Z22, Z5, Z5
+	VADDPS  Z23, Z6, Z6
+	VMULPS  Z19, Z21, Z22
+	VMULPS  Z20, Z21, Z21
+	VADDPS  Z22, Z7, Z7
+	VADDPS  Z21, Z8, Z8
+	VMOVUPS 128(R14), Z21
+	VMULPS  Z17, Z21, Z22
+	VMULPS  Z18, Z21, Z23
+	VADDPS  Z22, Z9, Z9
+	VADDPS  Z23, Z10, Z10
+	VMULPS  Z19, Z21, Z22
+	VMULPS  Z20, Z21, Z21
+	VADDPS  Z22, Z11, Z11
+	VADDPS  Z21, Z12, Z12
+	VMOVUPS 192(R14), Z21
+	VMULPS  Z17, Z21, Z17
+	VMULPS  Z18, Z21, Z18
+	VADDPS  Z17, Z13, Z13
+	VADDPS  Z18, Z14, Z14
+	VMULPS  Z19, Z21, Z17
+	VMULPS  Z20, Z21, Z18
+	VADDPS  Z17, Z15, Z15
+	VADDPS  Z18, Z16, Z16
+	ADDQ    $0x18, R13
+	ADDQ    $0x00000100, R14
+	CMPQ    R13, AX
+	JNE     manyinputs
+	CMPB    stream+56(FP), $0x00
+	JNE     manystream
+	VMOVUPS Z1, (SI)(CX*4)
+	VMOVUPS Z2, 64(SI)(CX*4)
+	VMOVUPS Z3, 128(SI)(CX*4)
+	VMOVUPS Z4, 192(SI)(CX*4)
+	VMOVUPS Z5, (DI)(CX*4)
+	VMOVUPS Z6, 64(DI)(CX*4)
+	VMOVUPS Z7, 128(DI)(CX*4)
+	VMOVUPS Z8, 192(DI)(CX*4)
+	VMOVUPS Z9, (R8)(CX*4)
+	VMOVUPS Z10, 64(R8)(CX*4)
+	VMOVUPS Z11, 128(R8)(CX*4)
+	VMOVUPS Z12, 192(R8)(CX*4)
+	VMOVUPS Z13, (BX)(CX*4)
+	VMOVUPS Z14, 64(BX)(CX*4)
+	VMOVUPS Z15, 128(BX)(CX*4)
+	VMOVUPS Z16, 192(BX)(CX*4)
+	JMP     manyend
+
+manystream:
+	VMOVNTPS Z1, (SI)(CX*4)
+	VMOVNTPS Z2, 64(SI)(CX*4)
+	VMOVNTPS Z3, 128(SI)(CX*4)
+	VMOVNTPS Z4, 192(SI)(CX*4)
+	VMOVNTPS Z5, (DI)(CX*4)
+	VMOVNTPS Z6, 64(DI)(CX*4)
+	VMOVNTPS Z7, 128(DI)(CX*4)
+	VMOVNTPS Z8, 192(DI)(CX*4)
+	VMOVNTPS Z9, (R8)(CX*4)
+	VMOVNTPS Z10, 64(R8)(CX*4)
+	VMOVNTPS Z11, 128(R8)(CX*4)
+	VMOVNTPS Z12, 192(R8)(CX*4)
+	VMOVNTPS Z13, (BX)(CX*4)
+	VMOVNTPS Z14, 64(BX)(CX*4)
+	VMOVNTPS Z15, 128(BX)(CX*4)
+	VMOVNTPS Z16, 192(BX)(CX*4)
+
+manyend:
+	ADDQ $0x40, CX
+	SUBQ $0x40, R12
+	JGE  many
+
+few:
+	ADDQ $0x40, R12
+	SUBQ $0x10, R12
+	JL   rest
+
+single:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	MOVQ    xs+24(FP), DX
+	MOVQ    w+16(FP), R9
+
+singleinputs:
+	MOVQ    (DX), R10
+	VMOVUPS (R10)(CX*4), Z5
+	VMOVUPS (R9), Z6
+	VMULPS  Z5, Z6, Z6
+	VADDPS  Z6, Z1, Z1
+	VMOVUPS 64(R9), Z6
+	VMULPS  Z5, Z6, Z6
+	VADDPS  Z6, Z2, Z2
+	VMOVUPS 128(R9), Z6
+	VMULPS  Z5, Z6, Z6
+	VADDPS  Z6, Z3, Z3
+	VMOVUPS 192(R9), Z6
+	VMULPS  Z5, Z6, Z5
+	VADDPS  Z5, Z4, Z4
+	ADDQ    $0x18, DX
+	ADDQ    $0x00000100, R9
+	CMPQ    DX, AX
+	JNE     singleinputs
+	CMPB    stream+56(FP), $0x00
+	JNE     singlestream
+	VMOVUPS Z1, (SI)(CX*4)
+	VMOVUPS Z2, (DI)(CX*4)
+	VMOVUPS Z3, (R8)(CX*4)
+	VMOVUPS Z4, (BX)(CX*4)
+	JMP     singleend
+
+singlestream:
+	VMOVNTPS Z1, (SI)(CX*4)
+	VMOVNTPS Z2, (DI)(CX*4)
+	VMOVNTPS Z3, (R8)(CX*4)
+	VMOVNTPS Z4, (BX)(CX*4)
+
+singleend:
+	ADDQ $0x10, CX
+	SUBQ $0x10, R12
+	JGE  single
+
+rest:
+	ADDQ    $0x10, R12
+	JZ      done
+	MOVL    $-1, DX
+	BZHIL   R12, DX, DX
+	KMOVW   DX, K1
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z0
+	MOVQ    xs+24(FP), DX
+	MOVQ    w+16(FP), R9
+
+restinputs:
+	MOVQ      (DX), R10
+	VMOVUPS.Z (R10)(CX*4), K1, Z4
+	VMOVUPS   (R9), Z5
+	VMULPS    Z4, Z5, Z5
+	VADDPS    Z5, Z1, Z1
+	VMOVUPS   64(R9), Z5
+	VMULPS    Z4, Z5, Z5
+	VADDPS    Z5, Z2, Z2
+	VMOVUPS   128(R9), Z5
+	VMULPS    Z4, Z5, Z5
+	VADDPS    Z5, Z3, Z3
+	VMOVUPS   192(R9), Z5
+	VMULPS    Z4, Z5, Z4
+	VADDPS    Z4, Z0, Z0
+	ADDQ      $0x18, DX
+	ADDQ      $0x00000100, R9
+	CMPQ      DX, AX
+	JNE       restinputs
+	VMOVUPS   Z1, K1, (SI)(CX*4)
+	VMOVUPS   Z2, K1, (DI)(CX*4)
+	VMOVUPS   Z3, K1, (R8)(CX*4)
+	VMOVUPS   Z0, K1, (BX)(CX*4)
 
 done:
 	VZEROUPPER
@@ -7595,4 +8381,10 @@ restrows:
 
 done:
 	VZEROUPPER
+	RET
+
+// func storeFence()
+// Requires: MMX+
+TEXT ·storeFence(SB), NOSPLIT, $0
+	SFENCE
 	RET

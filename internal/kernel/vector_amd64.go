@@ -93,18 +93,6 @@ func reluBackwardVec(dx, dy, y []float32) {
 	}
 }
 
-// combineVec reads len(dst) elements of each input from off on.
-func combineVec(add bool, dst, w []float32, xs [][]float32, off int) {
-	switch vectors {
-	case simdAVX512:
-		combineAVX512(&dst[0], &w[0], &xs[0], len(xs), off, len(dst), add)
-	case simdAVX2:
-		combineAVX2(&dst[0], &w[0], &xs[0], len(xs), off, len(dst), add)
-	default:
-		combineGo(add, dst, w, xs, off)
-	}
-}
-
 // columnSumsVec adds the sums over some rows, at least 1, to dst.
 func columnSumsVec(dst, x []float32, ld, rows int) {
 	switch vectors {

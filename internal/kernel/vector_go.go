@@ -59,21 +59,6 @@ func addReLUGo(dst, a, b []float32) {
 	}
 }
 
-// combineGo reads the inputs from element off on.
-func combineGo(add bool, dst []float32, w []float32, xs [][]float32, off int) {
-	if !add {
-		if len(xs) == 0 {
-			clear(dst)
-			return
-		}
-		scaleGo(dst, w[0], xs[0][off:off+len(dst)])
-		w, xs = w[1:], xs[1:]
-	}
-	for i, x := range xs {
-		axpyGo(dst, w[i], x[off:off+len(dst)])
-	}
-}
-
 func columnSumsGo(dst, x []float32, ld, rows int) {
 	const width = 16
 	for lo := 0; lo < len(dst); lo += width {

@@ -177,23 +177,24 @@ func TestVectorPanics(t *testing.T) {
 	x, y := make([]float32, 4), make([]float32, 5)
 	rows := [][]float32{x, y[:3]}
 	for name, f := range map[string]func(){
-		"add: a has 5":                        func() { Add(x, y, x) },
-		"add: b has 5":                        func() { Add(x, x, y) },
-		"scale: x has 5":                      func() { Scale(x, 1, y) },
-		"axpy: x has 5":                       func() { Axpy(x, 1, y) },
-		"relu: x has 5":                       func() { ReLU(x, y) },
-		"relu backward: dy has 5":             func() { ReLUBackward(x, y, x) },
-		"relu backward: y has 5":              func() { ReLUBackward(x, x, y) },
-		"dot: b has 5":                        func() { Dot(x, y) },
-		"combine: 1 weights for 2 inputs":     func() { Combine(x, y[:1], rows) },
-		"combine: input 1 has 3":              func() { Combine(x, y[:2], rows) },
-		"combine: input 0 has 4":              func() { CombineAdd(y, y[:1], rows[:1]) },
-		"combine rows: the destination has 4": func() { CombineRows(x, 3, nil, nil, 2, 2, 2) },
-		"combine rows: input 0 has 4":         func() { CombineAddRows(y, 3, y[:1], rows[:1], 3, 2, 2) },
-		"add bias: the destination has 4":     func() { AddBias(x, 2, 2, y[:3]) },
-		"add bias and relu: the destination":  func() { AddBiasReLU(x, 2, 3, y[:2]) },
-		"column sums: x has 4":                func() { ColumnSums(y[:2], x, 3, 2) },
-		"stride -1":                           func() { ColumnSums(y[:2], x, -1, 2) },
+		"add: a has 5":                       func() { Add(x, y, x) },
+		"add: b has 5":                       func() { Add(x, x, y) },
+		"scale: x has 5":                     func() { Scale(x, 1, y) },
+		"axpy: x has 5":                      func() { Axpy(x, 1, y) },
+		"relu: x has 5":                      func() { ReLU(x, y) },
+		"relu backward: dy has 5":            func() { ReLUBackward(x, y, x) },
+		"relu backward: y has 5":             func() { ReLUBackward(x, x, y) },
+		"dot: b has 5":                       func() { Dot(x, y) },
+		"combine: 1 weights for 2 inputs":    func() { Combine(x, y[:1], rows) },
+		"combine: input 1 has 3":             func() { Combine(x, y[:2], rows) },
+		"weights of 1 sums for 2":            func() { CombineAll(nil, rows, 3, [][]float64{{1}}, rows[:1], 3, 1, 3) },
+		"combine all: 1 weights of sum 0":    func() { CombineAll(nil, rows[:1], 3, [][]float64{{1}}, rows, 3, 1, 3) },
+		"combine all: destination 0 has 4":   func() { CombineAll(nil, rows[:1], 3, [][]float64{{1}}, rows[:1], 2, 2, 2) },
+		"combine all: input 1 has 3":         func() { CombineAll(nil, [][]float32{y}, 3, [][]float64{{1, 0}}, rows, 2, 2, 2) },
+		"add bias: the destination has 4":    func() { AddBias(x, 2, 2, y[:3]) },
+		"add bias and relu: the destination": func() { AddBiasReLU(x, 2, 3, y[:2]) },
+		"column sums: x has 4":               func() { ColumnSums(y[:2], x, 3, 2) },
+		"stride -1":                          func() { ColumnSums(y[:2], x, -1, 2) },
 	} {
 		if got := fmt.Sprint(catch(f)); !strings.Contains(got, name) {
 			t.Errorf("panic %q, want %q", got, name)
@@ -209,6 +210,7 @@ func BenchmarkVectors(b *testing.B) {
 		x[i] = randomSlice(r, n)
 	}
 	w := []float32{0.1, 0.2, 0.3, 0.4, 0.5, 0.6}
+	two := [][]float64{{1, 2, 3, 4, 5, 6}, {6, 5, 4, 3, 2, 1}}
 	var sink float32
 	for _, bench := range []struct {
 		name   string
@@ -222,8 +224,7 @@ func BenchmarkVectors(b *testing.B) {
 		{"Dot", 2, func() { sink += Dot(x[1], x[2]) }},
 		{"MaxAbs", 1, func() { sink += MaxAbs(x[1]) }},
 		{"Combine6", 7, func() { Combine(x[0], w, x[1:7]) }},
-		{"CombineRows6/1024x1024", 7, func() { CombineRows(x[0], 1024, w, x[1:7], 1024, 1024, 1024) }},
-		{"CombineRows6/8192x104", 7, func() { CombineRows(x[0], 128, w, x[1:7], 104, 8192, 104) }},
+		{"CombineAll2x6/8192x104", 8, func() { CombineAll(nil, x[:2], 128, two, x[2:8], 104, 8192, 104) }},
 		{"ColumnSums/1024x1024", 1, func() { ColumnSums(x[0][:1024], x[1], 1024, 1024) }},
 		{"ColumnSums/16384x64", 1, func() { ColumnSums(x[0][:64], x[1], 64, 16384) }},
 	} {

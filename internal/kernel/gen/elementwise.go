@@ -29,7 +29,7 @@ func vectors() {
 		}
 		sums(s)
 		maxAbs(s)
-		combine(s)
+		combines(s)
 		columnSums(s)
 	}
 }

@@ -25,6 +25,7 @@ func main() {
 		products()
 		packs()
 		vectors()
+		storeFence()
 	}
 	build.Generate()
 }
