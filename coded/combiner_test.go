@@ -54,11 +54,11 @@ func TestCombinerErrors(t *testing.T) {
 	x, p := NewTensor(4, 6), Blocks(4, 2)
 	g := [][]float64{{1, 2}, {3, 4}}
 	for want, err := range map[string]error{
-		"encode rows: 1 results for 2 rows":              Combiner{}.EncodeRows([]Tensor{NewTensor(2, 6)}, g, x, p),
+		"encode rows: 1 results for 2 rows":                 Combiner{}.EncodeRows([]Tensor{NewTensor(2, 6)}, g, x, p),
 		"encode rows: result 1 has shape [3 6], want [2 6]": Combiner{}.EncodeRows([]Tensor{NewTensor(2, 6), NewTensor(3, 6)}, g, x, p),
-		"encode rows: coefficients for 1 blocks, want 2": Combiner{}.EncodeRows([]Tensor{NewTensor(2, 6), NewTensor(2, 6)}, [][]float64{{1, 2}, {1}}, x, p),
-		"decode rows: no results":                        Combiner{}.DecodeRows(x, [][]float64{{}, {}}, nil, p, 0),
-		"decode columns: result 0 has shape [2 5]":       Combiner{}.DecodeColumns(x, g, []Tensor{NewTensor(2, 5), NewTensor(2, 5)}, Blocks(6, 2), 0),
+		"encode rows: coefficients for 1 blocks, want 2":    Combiner{}.EncodeRows([]Tensor{NewTensor(2, 6), NewTensor(2, 6)}, [][]float64{{1, 2}, {1}}, x, p),
+		"decode rows: no results":                           Combiner{}.DecodeRows(x, [][]float64{{}, {}}, nil, p, 0),
+		"decode columns: result 0 has shape [2 5]":          Combiner{}.DecodeColumns(x, g, []Tensor{NewTensor(2, 5), NewTensor(2, 5)}, Blocks(6, 2), 0),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want an error with %q, got %v", want, err)

@@ -142,7 +142,7 @@ func (s *suspicion) inspect(checks [][]float64) []failure {
 			for i := range xs {
 				xs[i] = xs[i][min(at, locateBlock):]
 			}
-			kernel.CombineRows(block, len(block), w, xs, len(block), 1, len(block))
+			kernel.Combine(block, w, xs)
 			if float64(kernel.MaxAbs(block)) <= least {
 				continue
 			}

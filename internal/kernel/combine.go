@@ -3,8 +3,8 @@ package kernel
 import "fmt"
 
 // Combine sets dst = w[0]*xs[0] + w[1]*xs[1] + ..., summed in the order of the
-// index. Each input is read once; dst may be the first of them. With no inputs dst is
-// set to 0.
+// index. Inputs may be longer than dst, which may be the first of them. With no
+// inputs dst is set to 0.
 func Combine(dst []float32, w []float32, xs [][]float32) {
 	if len(w) != len(xs) {
 		panic(fmt.Sprintf("kernel: combine: %d weights for %d inputs", len(w), len(xs)))

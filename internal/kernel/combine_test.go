@@ -148,24 +148,19 @@ func TestCombineAllTiles(t *testing.T) {
 	}()
 	withVectors(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(9, 10))
-		for _, shape := range [][2]int{{1, combinePart + packedTile + 37}, {40, packedTile + 1}, {700, 65}} {
+		for _, shape := range [][2]int{{1, combinePart + packedTile + 37}, {3, packedTile + 1}, {combinePart/65 + 9, 65}} {
 			for i, p := range pools {
 				c := newCombineCase(r, 13+i, cacheWays+1, shape[0], shape[1], 0, true)
 				c.run(p)
 				c.check(t)
 			}
 		}
-		n := combineStream/4/7 + 1
-		c := newCombineCase(r, 5, 2, 1, n, 2, false)
-		for s := range c.dst[:4] { // all but one of the same alignment
-			c.around[s] = make([]float32, n+40)
-			for i := range c.around[s] {
-				c.around[s][i] = nan
-			}
-			c.dst[s] = c.around[s][5 : n+5]
-			c.ldd = n
-		}
-		c.w[0], c.w[1], c.w[2], c.w[3] = []float64{1, 2}, []float64{-3, 1}, []float64{2, 2}, []float64{1, -1}
+		// Four sums whose results bypass the caches, and one aligned otherwise.
+		c := newCombineCase(r, 5, 2, 1, combineStream/4/7+1, 0, false)
+		c.w = [][]float64{{1, 2}, {-3, 1}, {2, 2}, {1, -1}, {0, 1}}
+		size := len(c.dst[4])
+		c.around[4] = append(make([]float32, 1, len(c.around[4])+1), c.around[4]...)[1:]
+		c.dst[4] = c.around[4][5 : size+5]
 		c.run(pools[1])
 		c.check(t)
 	})

@@ -35,6 +35,12 @@
 // F(2x2, 3x3), with less than half of the products. Where a group has few result
 // channels, as in depthwise convolutions, they are computed plane by plane.
 //
+// # Combinations
+//
+// CombineAll makes several weighted sums of the same inputs, as encoding and
+// decoding do, in one pass: tile by tile, each input is read from memory once.
+// Inputs whose tiles would evict each other are copied, a tile ahead of the sums.
+//
 // # Layers
 //
 // Batch normalisation takes ReLU and the sum with a residual along: a forward
