@@ -53,8 +53,13 @@ func TestKillInTheMiddleOfARound(t *testing.T) {
 		<-block
 		return nil
 	}, nil)
+	// The others could finish the round before both have begun.
+	patient := hooked(func(coded.Product, int) error {
+		<-reached
+		return nil
+	}, nil)
 	cl.start(0, 2, slow)
-	cl.start(2, 6)
+	cl.start(2, 6, patient)
 	cl.place(m)
 	x := m.operand(coded.Forward)
 	r, err := cl.c.Start(cl.ctx(), coded.Round{Layer: "fc1", Product: coded.Forward, Step: 1, Operand: x})
