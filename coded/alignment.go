@@ -94,7 +94,7 @@ func alignmentDefinition(s Spec) (Definition, error) {
 		scaleTask(task)
 	}
 	d.Modular = func(p field.Prime) ([]ModularTask, error) {
-		points, err := consecutivePoints(p, s.Batch+s.N)
+		points, err := modularPoints(p, s.Batch+s.N)
 		if err != nil {
 			return nil, err
 		}
@@ -156,14 +156,6 @@ func alignmentRows[E any](f field.Field[E], s Spec, group int, poles []E, x E) (
 		}
 	}
 	return u, v
-}
-
-func zeros[E any](f field.Field[E], n int) []E {
-	row := make([]E, n)
-	for i := range row {
-		row[i] = f.Int(0)
-	}
-	return row
 }
 
 // scaleTask scales the coded A blocks by one factor so that the sum of their

@@ -189,15 +189,18 @@ func (f Family) checkSpec(s Spec) error {
 	if s.N < 1 || s.N > MaxTasks {
 		return fmt.Errorf("n must be 1 to %d", MaxTasks)
 	}
-	for _, p := range s.Params() {
-		switch used := f.Uses&p.Use != 0; {
-		case !used && p.Value != 0:
-			return fmt.Errorf("the code has no use for %s", p.Name)
-		case used && p.Use != UsesSeed && p.Value < 1:
-			return fmt.Errorf("%s must be at least 1", p.Name)
-		case p.Use != UsesSeed && p.Value > maxEntries/s.N:
-			return fmt.Errorf("%s must be at most %d", p.Name, maxEntries/s.N)
+	for _, p := range s.params() {
+		switch used := f.Uses&p.use != 0; {
+		case !used && p.value != 0:
+			return fmt.Errorf("the code has no use for %s", p.name)
+		case used && p.value < 1:
+			return fmt.Errorf("%s must be at least 1", p.name)
+		case p.value > maxEntries/s.N:
+			return fmt.Errorf("%s must be at most %d", p.name, maxEntries/s.N)
 		}
+	}
+	if f.Uses&UsesSeed == 0 && s.Seed != 0 {
+		return errors.New("the code has no use for a seed")
 	}
 	return nil
 }

@@ -22,25 +22,11 @@ var gaussian = Family{
 	Kind:  Linear,
 	Uses:  UsesK | UsesSeed,
 	Define: func(s Spec) (Definition, error) {
-		if err := s.atLeastK(); err != nil {
-			return Definition{}, err
-		}
-		d, err := drawnDefinition(s, func(rng *rand.Rand) [][]float64 {
-			g := make([][]float64, s.N)
-			for w := range g {
-				g[w] = normalRow(rng, s.K)
-			}
-			return g
+		return drawnDefinition(s, func(rng *rand.Rand) [][]float64 {
+			return drawnRows(s.N, func() []float64 { return normalRow(rng, s.K) })
+		}, func(p field.Prime, rng *rand.Rand) [][]uint64 {
+			return drawnRows(s.N, func() []uint64 { return randomElements(rng, p, s.K) })
 		})
-		if err != nil {
-			return Definition{}, err
-		}
-		d.Threshold, d.MDS = s.K, true
-		d.Modular = func(p field.Prime) ([]ModularTask, error) {
-			g, err := uniformRows(p, s, s.N)
-			return linearTasks(g, 1), err
-		}
-		return d, nil
 	},
 	Examples: []Spec{
 		{Name: "gaussian", N: 6, K: 4}, {Name: "gaussian", N: 8, K: 6, Seed: 7}, {Name: "gaussian", N: 12, K: 9}, {Name: "gaussian", N: 18, K: 15},
@@ -62,33 +48,11 @@ var systematicGaussian = Family{
 	Kind:  Linear,
 	Uses:  UsesK | UsesSeed,
 	Define: func(s Spec) (Definition, error) {
-		if err := s.atLeastK(); err != nil {
-			return Definition{}, err
-		}
-		d, err := drawnDefinition(s, func(rng *rand.Rand) [][]float64 {
-			var g [][]float64
-			for j := range s.K {
-				g = append(g, unit(s.K, j))
-			}
-			return append(g, orthogonalRows(rng, s.N-s.K, s.K)...)
+		return drawnDefinition(s, func(rng *rand.Rand) [][]float64 {
+			return append(identity(field.Real{}, s.K), orthogonalRows(rng, s.N-s.K, s.K)...)
+		}, func(p field.Prime, rng *rand.Rand) [][]uint64 {
+			return append(identity(p, s.K), drawnRows(s.N-s.K, func() []uint64 { return randomElements(rng, p, s.K) })...)
 		})
-		if err != nil {
-			return Definition{}, err
-		}
-		d.Threshold, d.MDS = s.K, true
-		d.Modular = func(p field.Prime) ([]ModularTask, error) {
-			drawn, err := uniformRows(p, s, s.N-s.K)
-			if err != nil {
-				return nil, err
-			}
-			rows := make([][]uint64, s.K)
-			for j := range rows {
-				rows[j] = make([]uint64, s.K)
-				rows[j][j] = 1
-			}
-			return linearTasks(append(rows, drawn...), 1), nil
-		}
-		return d, nil
 	},
 	Examples: []Spec{
 		{Name: "systematic-gaussian", N: 6, K: 4}, {Name: "systematic-gaussian", N: 8, K: 6, Seed: 7},
@@ -96,11 +60,31 @@ var systematicGaussian = Family{
 	},
 }
 
-// drawnDefinition is that of the one-sided code whose generator is the best of
-// several draws.
-func drawnDefinition(s Spec, draw func(*rand.Rand) [][]float64) (Definition, error) {
+// drawnDefinition is that of an MDS code whose generator is drawn: over the reals
+// the best of several draws, over a prime field one. The field must be so large
+// that a matrix is regular but for a chance of about 1 in 2^31.
+func drawnDefinition(s Spec, draw func(*rand.Rand) [][]float64, modular func(field.Prime, *rand.Rand) [][]uint64) (Definition, error) {
+	if err := s.atLeastK(); err != nil {
+		return Definition{}, err
+	}
 	tasks, err := searchDraw(s.N, s.K, s.K, s.Seed, func(rng *rand.Rand) []Task { return linearTasks(draw(rng), 1) })
-	return Definition{ABlocks: s.K, BBlocks: 1, Tasks: tasks}, err
+	return Definition{
+		ABlocks: s.K, BBlocks: 1, Tasks: tasks, Threshold: s.K, MDS: true,
+		Modular: func(p field.Prime) ([]ModularTask, error) {
+			if p < field.Mersenne31 {
+				return nil, fmt.Errorf("modulo %d rows that are drawn are dependent too often", p)
+			}
+			return linearTasks(modular(p, rand.New(rand.NewPCG(s.Seed, uint64(p)))), 1), nil
+		},
+	}, err
+}
+
+func drawnRows[E any](n int, draw func() []E) [][]E {
+	rows := make([][]E, n)
+	for w := range rows {
+		rows[w] = draw()
+	}
+	return rows
 }
 
 func normalRow(rng *rand.Rand, k int) []float64 {
@@ -125,21 +109,4 @@ func orthogonalRows(rng *rand.Rand, n, k int) [][]float64 {
 		rows[i] = row
 	}
 	return rows
-}
-
-// uniformRows draws rows of a prime field, which must be so large that a square
-// matrix of them is regular but for a chance of about 1 in 2^31.
-func uniformRows(p field.Prime, s Spec, n int) ([][]uint64, error) {
-	if p < field.Mersenne31 {
-		return nil, fmt.Errorf("modulo %d rows that are drawn are dependent too often", p)
-	}
-	rng := rand.New(rand.NewPCG(s.Seed, uint64(p)))
-	rows := make([][]uint64, n)
-	for w := range rows {
-		rows[w] = make([]uint64, s.K)
-		for j := range rows[w] {
-			rows[w][j] = rng.Uint64N(uint64(p))
-		}
-	}
-	return rows, nil
 }

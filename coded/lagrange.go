@@ -2,8 +2,6 @@ package coded
 
 import (
 	"fmt"
-
-	"github.com/coda-ml/coda/coded/field"
 )
 
 // lagrange computes Batch independent products A_i B_i at once. The blocks are the
@@ -67,16 +65,4 @@ func sameRows[E any](rows [][]E) []Coefficients[E] {
 		tasks[w] = Coefficients[E]{A: [][]E{row}, B: [][]E{row}}
 	}
 	return tasks
-}
-
-// consecutivePoints are so many different elements of a prime field, from 0 on.
-func consecutivePoints(p field.Prime, count int) ([]uint64, error) {
-	if uint64(count) > uint64(p) {
-		return nil, fmt.Errorf("there are no %d points modulo %d", count, p)
-	}
-	points := make([]uint64, count)
-	for i := range points {
-		points[i] = uint64(i)
-	}
-	return points, nil
 }

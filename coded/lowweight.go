@@ -25,43 +25,31 @@ var lowWeight = Family{
 	Kind:  Linear,
 	Uses:  UsesK | UsesSeed,
 	Define: func(s Spec) (Definition, error) {
-		if err := s.atLeastK(); err != nil {
-			return Definition{}, err
-		}
-		d, err := drawnDefinition(s, func(rng *rand.Rand) [][]float64 {
-			g := make([][]float64, s.N)
-			for w := range g {
-				g[w] = make([]float64, s.K)
-				for _, j := range lowWeightSupport(s, w) {
-					g[w][j] = rng.NormFloat64()
-				}
-				scaleTo(g[w], 1)
+		return drawnDefinition(s, func(rng *rand.Rand) [][]float64 {
+			g := lowWeightRows(s, rng.NormFloat64)
+			for _, row := range g {
+				scaleTo(row, 1)
 			}
 			return g
+		}, func(p field.Prime, rng *rand.Rand) [][]uint64 {
+			return lowWeightRows(s, func() uint64 { return rng.Uint64N(uint64(p)) })
 		})
-		if err != nil {
-			return Definition{}, err
-		}
-		d.Threshold, d.MDS = s.K, true
-		d.Modular = func(p field.Prime) ([]ModularTask, error) {
-			drawn, err := uniformRows(p, s, s.N)
-			if err != nil {
-				return nil, err
-			}
-			rows := make([][]uint64, s.N)
-			for w := range rows {
-				rows[w] = make([]uint64, s.K)
-				for _, j := range lowWeightSupport(s, w) {
-					rows[w][j] = drawn[w][j]
-				}
-			}
-			return linearTasks(rows, 1), nil
-		}
-		return d, nil
 	},
 	Examples: []Spec{
 		{Name: "low-weight", N: 6, K: 4}, {Name: "low-weight", N: 8, K: 6}, {Name: "low-weight", N: 12, K: 9}, {Name: "low-weight", N: 24, K: 20},
 	},
+}
+
+// lowWeightRows draws the coefficients of the blocks that each worker combines.
+func lowWeightRows[E any](s Spec, draw func() E) [][]E {
+	g := make([][]E, s.N)
+	for w := range g {
+		g[w] = make([]E, s.K)
+		for _, j := range lowWeightSupport(s, w) {
+			g[w][j] = draw()
+		}
+	}
+	return g
 }
 
 // lowWeightSupport lists the blocks that a worker combines.

@@ -1,6 +1,9 @@
 package coded
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // peeling is the order in which sums of blocks are solved. A sum in which one
 // block is unknown gives that block; where no such sum is left, a block is set
@@ -134,11 +137,11 @@ func eliminate(equations [][]float64, sums, unknowns int) [][]float64 {
 		column := sums + i
 		best := -1
 		for r := i; r < len(equations); r++ {
-			if best < 0 || abs(equations[r][column]) > abs(equations[best][column]) {
+			if best < 0 || math.Abs(equations[r][column]) > math.Abs(equations[best][column]) {
 				best = r
 			}
 		}
-		if best < 0 || abs(equations[best][column]) < 1e-9 {
+		if best < 0 || math.Abs(equations[best][column]) < 1e-9 {
 			return nil
 		}
 		equations[i], equations[best] = equations[best], equations[i]
@@ -159,5 +162,3 @@ func eliminate(equations [][]float64, sums, unknowns int) [][]float64 {
 	}
 	return found
 }
-
-func abs(x float64) float64 { return max(x, -x) }

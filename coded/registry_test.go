@@ -79,6 +79,7 @@ func TestNewErrors(t *testing.T) {
 		{Spec{Name: "trigonometric", N: 3, K: -2}, "no code trigonometric n=3 k=-2: k must be at least 1"},
 		{Spec{Name: "trigonometric", N: MaxTasks + 1, K: 4}, "no code trigonometric n=4097 k=4: n must be 1 to 4096"},
 		{Spec{Name: "trigonometric", N: 3, K: 2, Batch: 2}, "no code trigonometric n=3 k=2 batch=2: the code has no use for batch"},
+		{Spec{Name: "uncoded", N: 2, K: 2, Seed: 1 << 63}, "no code uncoded n=2 k=2 seed=9223372036854775808: the code has no use for a seed"},
 		{Spec{Name: "replication", N: 6, K: 4}, "no code replication n=6 k=4: n must be a multiple of k"},
 		{Spec{Name: "uncoded", N: 6, K: 4}, "no code uncoded n=6 k=4: n must equal k"},
 	} {

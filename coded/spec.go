@@ -36,19 +36,19 @@ const (
 	UsesSeed
 )
 
-// Param is one of the numbers of a Spec, with the name that flags and messages
-// have for it.
-type Param struct {
-	Name  string // "k"
-	Value int
-	Use   Params
+// param is one of the sizes of a Spec, with the name that flags and messages have
+// for it.
+type param struct {
+	name  string // "k"
+	value int
+	use   Params
 }
 
-// Params lists the numbers of the spec besides N, in a fixed order.
-func (s Spec) Params() []Param {
-	return []Param{
+// params lists the sizes of the spec besides N, in a fixed order.
+func (s Spec) params() []param {
+	return []param{
 		{"k", s.K, UsesK}, {"m", s.M, UsesM}, {"p", s.P, UsesP}, {"q", s.Q, UsesQ}, {"batch", s.Batch, UsesBatch},
-		{"load", s.Load, UsesLoad}, {"weight", s.Weight, UsesWeight}, {"groups", s.Groups, UsesGroups}, {"seed", int(s.Seed), UsesSeed},
+		{"load", s.Load, UsesLoad}, {"weight", s.Weight, UsesWeight}, {"groups", s.Groups, UsesGroups},
 	}
 }
 
@@ -56,10 +56,13 @@ func (s Spec) Params() []Param {
 func (s Spec) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s n=%d", s.Name, s.N)
-	for _, p := range s.Params() {
-		if p.Value != 0 {
-			fmt.Fprintf(&b, " %s=%d", p.Name, p.Value)
+	for _, p := range s.params() {
+		if p.value != 0 {
+			fmt.Fprintf(&b, " %s=%d", p.name, p.value)
 		}
+	}
+	if s.Seed != 0 {
+		fmt.Fprintf(&b, " seed=%d", s.Seed)
 	}
 	return b.String()
 }

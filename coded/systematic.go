@@ -1,7 +1,7 @@
 package coded
 
 import (
-	"errors"
+	"fmt"
 
 	"github.com/coda-ml/coda/coded/field"
 )
@@ -65,69 +65,41 @@ func spreadFirst[E any](g [][]E) [][]E {
 	return append(first, rest...)
 }
 
-// systematicForm returns G inv(G_1), where G_1 is the first k rows of G, by
-// elimination of the columns (Gauss-Jordan, the largest pivot of a row first).
-// The first k rows of the result are exactly the identity.
-func systematicForm[E comparable](f field.Field[E], g [][]E) ([][]E, error) {
+// systematicForm returns G inv(G_1), where G_1 is the first k rows of G. The first
+// k rows of the result are exactly the identity.
+func systematicForm[E any](f field.Pivoting[E], g [][]E) ([][]E, error) {
 	k := len(g[0])
-	out := make([][]E, len(g))
-	for i, row := range g {
-		out[i] = append([]E(nil), row...)
+	x, err := field.Solve(f, columnsOf(g[:k], k), columnsOf(g[k:], k)) // G_1^T X^T = G_2^T
+	if err != nil {
+		return nil, fmt.Errorf("the rows to be the identity: %w", err)
 	}
-	done := make([]bool, k)
-	column := make([]int, k) // that row i has its 1 in
-	for i := range k {
-		pivot := pivotOf(f, out[i], done)
-		if pivot < 0 {
-			return nil, errors.New("the rows to be the identity are not independent")
-		}
-		done[pivot], column[i] = true, pivot
-		inv := f.Inv(out[i][pivot])
-		for _, row := range out {
-			row[pivot] = f.Mul(row[pivot], inv)
-		}
-		for j := range k {
-			if j == pivot {
-				continue
-			}
-			c := out[i][j]
-			for _, row := range out {
-				row[j] = f.Sub(row[j], f.Mul(c, row[pivot]))
-			}
-		}
-	}
-	for i, row := range out {
-		sorted := make([]E, k)
-		for j, at := range column {
-			switch {
-			case i >= k:
-				sorted[j] = row[at]
-			case i == j:
-				sorted[j] = f.Int(1)
-			default:
-				sorted[j] = f.Int(0)
-			}
-		}
-		out[i] = sorted
-	}
-	return out, nil
+	return append(identity(f, k), columnsOf(x, len(g)-k)...), nil
 }
 
-// pivotOf returns the column of the entry to divide by, -1 if there is none: of
-// reals the largest, of a prime field any that is not 0.
-func pivotOf[E comparable](f field.Field[E], row []E, done []bool) int {
-	best, size := -1, 1e-12
-	for j, v := range row {
-		if done[j] || v == f.Int(0) {
-			continue
-		}
-		x, real := any(v).(float64)
-		if !real {
-			return j
-		}
-		if x = max(x, -x); x > size {
-			best, size = j, x
+func identity[E any](f field.Field[E], k int) [][]E {
+	rows := make([][]E, k)
+	for i := range rows {
+		rows[i] = zeros(f, k)
+		rows[i][i] = f.Int(1)
+	}
+	return rows
+}
+
+func zeros[E any](f field.Field[E], n int) []E {
+	row := make([]E, n)
+	for i := range row {
+		row[i] = f.Int(0)
+	}
+	return row
+}
+
+// columnsOf is the transpose of a matrix of so many columns.
+func columnsOf[E any](rows [][]E, count int) [][]E {
+	columns := make([][]E, count)
+	for _, row := range rows {
+		for j, v := range row {
+			columns[j] = append(columns[j], v)
 		}
 	}
-	return best
+	return columns
 }

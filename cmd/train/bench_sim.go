@@ -12,6 +12,7 @@ import (
 // simFlags are the flags of the sim benchmark alone.
 type simFlags struct {
 	Straggler []string `sep:"none" placeholder:"SPEC" help:"Who is slow when, repeatable, each a table of its own: ${stragglers}, or trace=FILE (default: none; shifted-exp=1,1; slow:1@x=5; some:2@x=2; pareto=1,2)." group:"Simulated rounds"`
+	Strategy  []string `placeholder:"NAME,.." help:"Strategies to simulate (default: all: local, uncoded, replicated, speculative, mds, adaptive, rateless)." group:"Simulated rounds"`
 	Rounds    int      `default:"10000" placeholder:"N" help:"Rounds that are simulated (default ${default})." group:"Simulated rounds"`
 	Chunks    []int    `default:"24,48" placeholder:"N,.." help:"Chunks of a round of the adaptive strategy (default ${default})." group:"Simulated rounds"`
 	Seed      uint64   `default:"1" placeholder:"N" help:"Seed of all draws (default ${default})." group:"Simulated rounds"`
@@ -51,8 +52,12 @@ func benchSim(ctx context.Context, b *benchCmd, out rows) error {
 			return usageError{fmt.Errorf("--straggler %q: %w", spec, err)}
 		}
 	}
+	strategies, err := b.chosen()
+	if err != nil {
+		return usageError{err}
+	}
 	for i, m := range models {
-		for _, s := range b.strategies() {
+		for _, s := range strategies {
 			row, err := b.simulate(ctx, m, s)
 			if err != nil {
 				return err
@@ -64,6 +69,27 @@ func benchSim(ctx context.Context, b *benchCmd, out rows) error {
 		}
 	}
 	return nil
+}
+
+// chosen are the strategies asked for, all if none is named.
+func (b *benchCmd) chosen() ([]sim.Strategy, error) {
+	all := b.strategies()
+	if len(b.Strategy) == 0 {
+		return all, nil
+	}
+	var chosen []sim.Strategy
+	for _, name := range b.Strategy {
+		n := len(chosen)
+		for _, s := range all {
+			if s.Name() == name {
+				chosen = append(chosen, s)
+			}
+		}
+		if len(chosen) == n {
+			return nil, fmt.Errorf("--strategy %q: there is none of that name for %d workers", name, b.Workers)
+		}
+	}
+	return chosen, nil
 }
 
 // strategies are those that the job allows, with the number of chunks in a

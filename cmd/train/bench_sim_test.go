@@ -31,6 +31,18 @@ func TestBenchSim(t *testing.T) {
 			t.Errorf("a shard takes a second, and two of eight are too many: %+v", row)
 		}
 	}
+	flags.Strategy = []string{"mds", "adaptive"}
+	for i, row := range simRows(t, &benchCmd{Workers: 8, K: 6, simFlags: flags}) {
+		if want := []string{"mds", "adaptive", "adaptive"}[i%3]; row.Strategy != want {
+			t.Errorf("row %d is of %s, want %s", i, row.Strategy, want)
+		}
+	}
+	odd := &benchCmd{Workers: 7, K: 5, simFlags: flags}
+	odd.Strategy = []string{"replicated"}
+	if err := benchSim(t.Context(), odd, func(any) error { return nil }); !errors.As(err, new(usageError)) || !strings.Contains(err.Error(), `"replicated"`) {
+		t.Errorf("two copies on seven workers: error %v", err)
+	}
+	flags.Strategy = nil
 	flags.Straggler = []string{"kill:1@step=1"}
 	for _, row := range simRows(t, &benchCmd{Workers: 7, K: 5, simFlags: flags}) {
 		if row.Strategy == "uncoded" && (row.Failed != 40 || row.StepMSMean != 0) || row.Strategy == "replicated" || row.Strategy == "adaptive" && row.Failed != 0 {

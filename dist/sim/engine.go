@@ -1,6 +1,9 @@
 package sim
 
-import "math"
+import (
+	"context"
+	"math"
+)
 
 // Link is what a message costs. Times are in units of a shard's time; the zero
 // value is a network that costs nothing.
@@ -73,8 +76,12 @@ func newEngine(plan *Plan, link Link, room int) *engine {
 	return e
 }
 
-// run runs a round at the engine's paces.
-func (e *engine) run() Round {
+// heed is the number of events after which the context is looked at.
+const heed = 256
+
+// run runs a round at the engine's paces. What it returns is of no use if the
+// context has ended.
+func (e *engine) run(ctx context.Context) Round {
 	e.schedule.Reset()
 	e.events = e.events[:0]
 	e.round = Round{Time: math.Inf(1)}
@@ -86,7 +93,10 @@ func (e *engine) run() Round {
 	for i := range e.workers {
 		e.fill(i)
 	}
-	for len(e.events) > 0 && !e.schedule.Done() {
+	for n := 1; len(e.events) > 0 && !e.schedule.Done(); n++ {
+		if n%heed == 0 && ctx.Err() != nil {
+			return Round{}
+		}
 		e.now = e.events[0].at
 		e.arrive(int(e.events[0].worker))
 	}

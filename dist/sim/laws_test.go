@@ -155,3 +155,41 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		t.Errorf("error %v, want %v", err, stopped)
 	}
 }
+
+// interrupted is Uncoded whose first result ends the context.
+type interrupted struct {
+	Uncoded
+	cancel   func()
+	finished *int
+}
+
+func (s interrupted) Plan(j Job) (*Plan, error) {
+	plan, err := s.Uncoded.Plan(j)
+	if err != nil {
+		return nil, err
+	}
+	inner := plan.Schedule
+	plan.Schedule = func() Schedule { return &interruptedSchedule{inner(), s} }
+	return plan, nil
+}
+
+type interruptedSchedule struct {
+	Schedule
+	by interrupted
+}
+
+func (s *interruptedSchedule) Finish(worker, chunk int) (useful, ready bool) {
+	s.by.cancel()
+	*s.by.finished++
+	return s.Schedule.Finish(worker, chunk)
+}
+
+// A round of many workers is given up in its middle.
+func TestInterruptedRound(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	finished := 0
+	_, err := Run(ctx, Config{Job: KOfN(4000, 4000), Strategy: interrupted{Uncoded{}, cancel, &finished}, Rounds: 1})
+	if !errors.Is(err, context.Canceled) || finished < 1 || finished > heed {
+		t.Errorf("%d results after the context had ended, error %v", finished, err)
+	}
+}

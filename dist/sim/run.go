@@ -89,7 +89,7 @@ func Run(ctx context.Context, c Config) (*Summary, error) {
 		group.Go(func() {
 			e := newEngine(plan, c.Link, max(1, c.Queue))
 			for i := next.Add(1); i <= int64(c.Rounds) && ctx.Err() == nil; i = next.Add(1) {
-				s.Rounds[i-1] = c.round(e, int(i))
+				s.Rounds[i-1] = c.round(ctx, e, int(i))
 			}
 		})
 	}
@@ -102,9 +102,9 @@ func Run(ctx context.Context, c Config) (*Summary, error) {
 }
 
 // round simulates one round.
-func (c *Config) round(e *engine, number int) Round {
+func (c *Config) round(ctx context.Context, e *engine, number int) Round {
 	draw(e.paces, c.Model, c.Seed, number)
-	r := e.run()
+	r := e.run(ctx)
 	r.Ideal = Ideal(e.paces, c.Job.Held, c.Job.Work)
 	return r
 }

@@ -76,6 +76,7 @@ type pulled struct {
 	words   int
 	workers int
 	ready   int // chunks
+	thin    int // chunks whose cover is not enough
 	double  int // how many must be ready before chunks are given twice
 }
 
@@ -93,13 +94,16 @@ func (s *pulled) Reset() {
 	clear(s.cover)
 	clear(s.ranks)
 	clear(s.taken)
-	s.ready = 0
+	s.ready, s.thin = 0, len(s.ranks)
 }
 
 func (s *pulled) Next(worker int, idle bool) (chunk int, ok bool) {
 	limit := pull.Enough
 	if idle && s.ready >= s.double {
 		limit = pull.Over
+	}
+	if limit == pull.Enough && s.thin == 0 {
+		return 0, false
 	}
 	taken := s.taken[worker*s.words : (worker+1)*s.words]
 	return pull.Next(s.ranks, pull.Offset(worker, s.workers, len(s.ranks)), limit, func(chunk int) bool {
@@ -111,7 +115,11 @@ func (s *pulled) Start(worker, chunk int) {
 	s.taken[worker*s.words+chunk>>6] |= 1 << (chunk & 63)
 	s.cover[chunk]++
 	s.open.Add(worker, chunk)
+	before := s.ranks[chunk]
 	s.ranks[chunk] = pull.RankOf(s.cover[chunk], s.open.Ready(chunk))
+	if before < pull.Enough && s.ranks[chunk] >= pull.Enough {
+		s.thin--
+	}
 }
 
 func (s *pulled) Finish(worker, chunk int) (useful, ready bool) {

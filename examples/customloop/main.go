@@ -5,13 +5,13 @@
 //
 // This file is the loop, state.go what is kept of a run. It takes half a minute:
 //
-//	$ go run ./examples/customloop -steps 400 -checkpoint /tmp/lenet
+//	$ go run ./examples/customloop -steps 400 -checkpoint lenet
 //	step 100: loss 0.4550, gradient norm 0.571, rate 0.00298
 //	step 200: loss 0.3551, gradient norm 0.401, rate 0.00284
 //	step 300: loss 0.3397, gradient norm 0.595, rate 0.00256
 //	step 400: loss 0.3581, gradient norm 0.707, rate 0.00219
 //	top-1 98.40 %, top-2 99.62 %, least recognised: 7 (97.57 %)
-//	$ go run ./examples/customloop -steps 800 -checkpoint /tmp/lenet
+//	$ go run ./examples/customloop -steps 800 -checkpoint lenet
 //	step 500: loss 0.3817, gradient norm 0.729, rate 0.00174
 //	step 600: loss 0.3387, gradient norm 0.506, rate 0.00127
 //	step 700: loss 0.3234, gradient norm 0.450, rate 0.00082

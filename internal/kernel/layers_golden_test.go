@@ -9,7 +9,6 @@ import (
 const goldenTolerance = 1e-5
 
 // copyOf returns a copy, since kernels update some of their arguments.
-func copyOf(x []float32) []float32 { return append([]float32(nil), x...) }
 
 // batchNormOf returns the geometry and the parameters of a golden case.
 func batchNormOf(c *golden.Case) (BatchNorm, BatchNormParams) {
