@@ -15,6 +15,9 @@ type Augment struct {
 	// Pad surrounds the image by this many black pixels on each side and
 	// crops at random to the old size: torchvision's RandomCrop with padding.
 	Pad int
+	// Reflect surrounds it by its own mirror image in place of black, without
+	// doubling the pixels at the edge: padding_mode "reflect" there.
+	Reflect bool
 	// Flip mirrors left and right with probability 1/2.
 	Flip bool
 	// Cutout sets a square of this side to the mean, centred on a random
@@ -67,7 +70,10 @@ func (s *Set) augment(dst []float32, i int, a Augment, v augmentation) {
 		out, in := dst[c*height*width:][:height*width], src[c*height*width:][:height*width]
 		for y := range height {
 			row := out[y*width:][:width]
-			if from := y + v.down; from >= 0 && from < height {
+			from := y + v.down
+			if a.Reflect {
+				reflectRow(row, in[reflect(from, height)*width:][:width], table, v.right, v.flip)
+			} else if from >= 0 && from < height {
 				cropRow(row, in[from*width:][:width], table, v.right, v.flip)
 			} else {
 				fill(row, table[0])
@@ -101,6 +107,32 @@ func cropRow(dst []float32, src []byte, table *[256]float32, right int, flip boo
 	for i, b := range src {
 		dst[i] = table[b]
 	}
+}
+
+// reflectRow writes dst[x] = table[src[x+right]], src reflected at its ends, or
+// the mirror image of that.
+func reflectRow(dst []float32, src []byte, table *[256]float32, right int, flip bool) {
+	width := len(src)
+	for x := range dst {
+		from := x
+		if flip {
+			from = width - 1 - x
+		}
+		dst[x] = table[src[reflect(from+right, width)]]
+	}
+}
+
+// reflect returns the place in 0..n-1 that i has the value of, for i from 1-n to
+// 2n-2.
+func reflect(i, n int) int {
+	if i < 0 {
+		return -i
+	}
+	return n - 1 - abs(n-1-i)
+}
+
+func abs(i int) int {
+	return max(i, -i)
 }
 
 // cutout sets a square of a plane to 0, the mean of normalised pixels.

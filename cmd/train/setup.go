@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/coda-ml/coda/datasets"
@@ -93,16 +94,27 @@ func (f *runFlags) augmentation() (datasets.Augment, error) {
 	if list == "none" {
 		return a, nil
 	}
-	for _, name := range strings.Split(list, ",") {
+	for _, item := range strings.Split(list, ",") {
+		name, value, sized := strings.Cut(item, "=")
+		if sized {
+			pad, err := strconv.Atoi(value)
+			if name != "crop" || err != nil || pad < 0 {
+				return a, fmt.Errorf("%q: only crop has a value, the pixels of its padding, as in crop=2", item)
+			}
+			a.Pad = pad
+			continue
+		}
 		switch name {
 		case "crop":
 			a.Pad = 4
+		case "reflect":
+			a.Reflect = true
 		case "flip":
 			a.Flip = true
 		case "cutout":
 			a.Cutout = 16
 		default:
-			return a, fmt.Errorf("%q: choose among crop, flip and cutout, or none, or auto", name)
+			return a, fmt.Errorf("%q: choose among crop, crop=PIXELS, reflect, flip and cutout, or none, or auto", item)
 		}
 	}
 	return a, nil
