@@ -45,6 +45,9 @@ func augmentPlainly(s *Set, i int, a Augment, v augmentation) []float32 {
 					from = width - 1 - col
 				}
 				y, x0 := row+v.down, from+v.right
+				if a.Reflect {
+					y, x0 = mirrored(y, height), mirrored(x0, width)
+				}
 				var b byte
 				if y >= 0 && y < height && x0 >= 0 && x0 < width {
 					b = s.Image(i)[(c*height+y)*width+x0]
@@ -61,14 +64,27 @@ func augmentPlainly(s *Set, i int, a Augment, v augmentation) []float32 {
 	return x
 }
 
+// mirrored walks from 0 to i, turning round at both ends of 0..n-1.
+func mirrored(i, n int) int {
+	at, step := 0, 1
+	for range max(i, -i) {
+		if at+step < 0 || at+step >= n {
+			step = -step
+		}
+		at += step
+	}
+	return at
+}
+
 func TestAugmentIsItsDefinition(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		shape := []int{rapid.IntRange(1, 3).Draw(rt, "channels"), rapid.IntRange(1, 9).Draw(rt, "height"), rapid.IntRange(1, 9).Draw(rt, "width")}
 		side := min(shape[1], shape[2])
 		a := Augment{
-			Pad:    rapid.IntRange(0, side-1).Draw(rt, "pad"),
-			Flip:   rapid.Bool().Draw(rt, "flip"),
-			Cutout: rapid.IntRange(0, side).Draw(rt, "cutout"),
+			Pad:     rapid.IntRange(0, side-1).Draw(rt, "pad"),
+			Reflect: rapid.Bool().Draw(rt, "reflect"),
+			Flip:    rapid.Bool().Draw(rt, "flip"),
+			Cutout:  rapid.IntRange(0, side).Draw(rt, "cutout"),
 		}
 		if err := a.check(shape); err != nil {
 			rt.Fatal(err)
@@ -98,6 +114,8 @@ func TestAugmentationByHand(t *testing.T) {
 	}{
 		{Augment{Pad: 2}, augmentation{down: 1, right: -2}, []byte{0, 0, 40, 0, 0, 70, 0, 0, 0}},
 		{Augment{Pad: 1}, augmentation{down: -1, right: 1}, []byte{0, 0, 0, 20, 30, 0, 50, 60, 0}},
+		{Augment{Pad: 2, Reflect: true}, augmentation{down: 1, right: -2}, []byte{60, 50, 40, 90, 80, 70, 60, 50, 40}},
+		{Augment{Pad: 1, Reflect: true, Flip: true}, augmentation{down: -1, right: 1, flip: true}, []byte{50, 60, 50, 20, 30, 20, 50, 60, 50}},
 		{Augment{Flip: true}, augmentation{flip: true}, []byte{30, 20, 10, 60, 50, 40, 90, 80, 70}},
 		{Augment{Pad: 1, Flip: true}, augmentation{down: -1, right: 1, flip: true}, []byte{0, 0, 0, 0, 30, 20, 0, 60, 50}},
 		{Augment{Cutout: 2}, augmentation{cutY: 1, cutX: 1}, []byte{0, 0, 30, 0, 0, 60, 70, 80, 90}},

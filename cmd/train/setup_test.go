@@ -14,6 +14,7 @@ func TestAugmentation(t *testing.T) {
 		{"mnist", "auto", datasets.Augment{}},
 		{"cifar10", "auto", datasets.Augment{Pad: 4, Flip: true}},
 		{"cifar10", "none", datasets.Augment{}},
+		{"mnist", "crop=2,reflect", datasets.Augment{Pad: 2, Reflect: true}},
 		{"mnist", "crop,cutout", datasets.Augment{Pad: 4, Cutout: 16}},
 	} {
 		got, err := (&runFlags{Dataset: test.dataset, Augment: test.list}).augmentation()
@@ -21,7 +22,9 @@ func TestAugmentation(t *testing.T) {
 			t.Errorf("%s, %s: %+v, %v; want %+v", test.dataset, test.list, got, err, test.want)
 		}
 	}
-	if _, err := (&runFlags{Augment: "crop,rotate"}).augmentation(); err == nil {
-		t.Error("rotate: no error")
+	for _, list := range []string{"crop,rotate", "crop=", "crop=-1", "flip=2", "crop=4px"} {
+		if _, err := (&runFlags{Augment: list}).augmentation(); err == nil {
+			t.Errorf("%s: no error", list)
+		}
 	}
 }
