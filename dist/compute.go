@@ -104,10 +104,14 @@ func (s *session) multiply(ctx context.Context, t *task, h *heldShard, x *counte
 	s.running = nil
 	cancelled := t.cancelled
 	s.mu.Unlock()
+	s.w.totals.computing.Add(m.Nanos)
 	switch {
 	case err != nil:
 		m.Error = fmt.Sprintf("layer %s: step %d: %s product, chunk %d: %v", t.Layer, t.Step, t.Product, t.Chunk, err)
-	case !cancelled:
+	case cancelled:
+		s.w.totals.cancelled.Add(1)
+	default:
+		s.w.totals.tasks.Add(1)
 		m.Tensors = []coded.Tensor{result.tensor}
 	}
 	s.send(m, result.release)
@@ -184,6 +188,7 @@ func (s *session) operate(ctx context.Context, h *heldShard, op *operation) erro
 		s.mu.Unlock()
 		return s.setState(h, state)
 	case opAccumulate:
+		defer s.w.totals.updated(time.Now())
 		if err := s.forget(h, op.step); err != nil {
 			return err
 		}
@@ -199,6 +204,7 @@ func (s *session) operate(ctx context.Context, h *heldShard, op *operation) erro
 		s.dawdle(ctx, begin, flops, 1)
 		return err
 	case opUpdate:
+		defer s.w.totals.updated(time.Now())
 		if err := s.forget(h, op.update.Step); err != nil {
 			return err
 		}

@@ -63,8 +63,14 @@ type CoordinatorConfig struct {
 	OnLow   func(Low)
 	// OnRound hears of every round that ended well, from Pending.Wait.
 	OnRound func(RoundStats)
+	// OnTask hears once of every task that was handed out, when it is over. It is
+	// called under the coordinator's lock: it must be quick, and must not call
+	// the coordinator.
+	OnTask func(TaskStats)
 
-	// Log hears of connections that could not be made. Nil: slog.Default.
+	// Log hears of every change of a worker, and of connections that could not
+	// be made. Its records have the attributes run and node, and step where there
+	// is one. Nil: slog.Default.
 	Log *slog.Logger
 }
 
@@ -134,7 +140,7 @@ func (c CoordinatorConfig) withDefaults() (CoordinatorConfig, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	c.Log = c.Log.With("component", "coordinator", "run", c.Run)
+	c.Log = c.Log.With("component", "coordinator", "run", c.Run, "node", c.Name)
 	if len(problems) > 0 {
 		return c, fmt.Errorf("dist: coordinator: %w", errors.Join(problems...))
 	}

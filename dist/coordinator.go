@@ -286,11 +286,13 @@ func (c *Coordinator) checkLow() {
 	}
 }
 
-// report posts an event.
+// report logs an event and posts it.
 func (c *Coordinator) report(l *link, state, reason string) {
-	if c.cfg.OnEvent == nil {
-		return
-	}
 	e := Event{Time: time.Now(), Worker: l.name, Slot: l.slot, State: state, Step: c.step, Reason: reason}
-	c.notices.post(func() { c.cfg.OnEvent(e) })
+	c.notices.post(func() {
+		e.log(c.cfg.Log)
+		if c.cfg.OnEvent != nil {
+			c.cfg.OnEvent(e)
+		}
+	})
 }

@@ -1,7 +1,9 @@
 package dist
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 )
@@ -32,6 +34,15 @@ func (e Event) String() string {
 		s += ": " + e.Reason
 	}
 	return s
+}
+
+// log writes the event; what costs a worker is a warning.
+func (e Event) log(to *slog.Logger) {
+	level := slog.LevelInfo
+	if e.State == StateFailed || e.State == StateStale || e.State == StateQuarantined {
+		level = slog.LevelWarn
+	}
+	to.Log(context.Background(), level, "worker "+e.State, "worker", e.Worker, "slot", e.Slot, "step", e.Step, "reason", e.Reason)
 }
 
 // notices runs callbacks one after the other on a goroutine of its own, so

@@ -38,7 +38,7 @@ func (c *Coordinator) AddWorker(ctx context.Context, conn *Conn) (gone <-chan st
 		done:   make(chan struct{}),
 		slot:   -1,
 		shards: map[string]*holding{},
-		tasks:  map[taskKey]struct{}{},
+		tasks:  map[taskKey]handout{},
 		open:   map[uint64]struct{}{},
 	}
 	if err := c.checkName(ctx, l); err != nil {
@@ -240,6 +240,7 @@ func (c *Coordinator) drop(l *link, state, reason string) {
 		return
 	}
 	l.gone = true
+	c.takeAll(l)
 	delete(c.doubles, l.name)
 	l.cancel()
 	l.later.Stop()

@@ -28,10 +28,11 @@ type link struct {
 	shards  map[string]*holding
 	urgent  []*Message // go out before anything else
 	ordered []orderedMessage
-	tasks   map[taskKey]struct{} // handed out and not answered
-	open    map[uint64]struct{}  // rounds whose operand the worker keeps for tasks
-	pongs   int                  // answers to pings
-	stale   bool                 // reported as stale or new, and not yet as repaired
+	tasks   map[taskKey]handout // handed out and not answered
+	stats   LinkStats           // but for what LinkStats fills in
+	open    map[uint64]struct{} // rounds whose operand the worker keeps for tasks
+	pongs   int                 // answers to pings
+	stale   bool                // reported as stale or new, and not yet as repaired
 
 	healLater bool        // heal when the sender has written its message
 	restUntil time.Time   // no repair of this worker begins before
@@ -209,7 +210,7 @@ func (c *Coordinator) nextTask(l *link) (*Message, func()) {
 			return r.operandMessage(), r.operand.retain().release
 		}
 		r.cover.start(l.slot, chunk, now)
-		l.tasks[taskKey{r.id, chunk}] = struct{}{}
+		l.handOut(r, chunk, now)
 		return &Message{Header: Header{
 			Kind: KindTask, Layer: r.layer.Name, Round: r.id, Product: r.Product,
 			Slot: l.slot, Chunk: chunk, Step: r.Step, State: r.version,

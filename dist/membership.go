@@ -154,7 +154,7 @@ func newMembership(ctx context.Context, config MembershipConfig, transport gossi
 	if m.log == nil {
 		m.log = slog.Default()
 	}
-	m.log = m.log.With("component", "gossip", "node", m.id)
+	m.log = m.log.With("component", "gossip", "node", config.Name, "id", m.id)
 	self := Member{ID: m.id, Name: config.Name, Addr: dataAddr, Role: config.Role, Speed: config.Speed}
 	if err := m.meta.set(self); err != nil {
 		return nil, err

@@ -227,7 +227,7 @@ func (c *Coordinator) endChunk(r *round, chunk int) {
 	key := taskKey{r.id, chunk}
 	for l := range c.links() {
 		if _, busy := l.tasks[key]; busy {
-			delete(l.tasks, key)
+			c.takeBack(l, key, TaskCancelled, 0)
 			l.say(&Message{Header: Header{Kind: KindCancel, Round: r.id, Layer: r.Layer, Slots: []int{chunk}}})
 		}
 	}
@@ -243,7 +243,7 @@ func (c *Coordinator) endRound(r *round, err error) {
 	for l := range c.links() {
 		for key := range l.tasks {
 			if key.round == r.id {
-				delete(l.tasks, key)
+				c.takeBack(l, key, TaskCancelled, 0)
 			}
 		}
 		if _, open := l.open[r.id]; open {
@@ -264,7 +264,7 @@ func (c *Coordinator) endRound(r *round, err error) {
 	}
 	if err != nil {
 		for _, s := range r.spent {
-			c.stats.Wasted += s.work
+			c.waste(s.by, s.work)
 		}
 	}
 	r.place.covers = append(r.place.covers, r.cover)

@@ -272,7 +272,7 @@ func (c *Coordinator) findStale() {
 		for _, r := range c.rounds {
 			r.cover.lose(l.slot)
 		}
-		clear(l.tasks)
+		c.takeAll(l)
 		c.abandon(l)
 		if l.stale {
 			c.rest(l) // it does not even follow after a repair

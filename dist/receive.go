@@ -82,13 +82,15 @@ func (c *Coordinator) onResult(l *link, m *Message) error {
 	}
 	key := taskKey{m.Round, m.Chunk}
 	_, asked := l.tasks[key]
-	delete(l.tasks, key)
 	defer signal(l.wake)
-	w := work(m.Flops)
+	w, took := work(m.Flops), time.Duration(m.Nanos)
 	c.stats.Work += w
+	l.stats.Work += w
+	l.stats.Answered++
+	l.stats.Compute += took
 	r := c.active(m.Round)
 	if !asked || r == nil {
-		c.stats.Wasted += w
+		c.waste(l, w)
 		return nil
 	}
 	if len(m.Tensors) != 1 {
@@ -97,12 +99,14 @@ func (c *Coordinator) onResult(l *link, m *Message) error {
 	r.place.times[r.Product].observe(time.Since(r.cover.since(l.slot, m.Chunk)))
 	useful, ready := r.cover.finish(l.slot, m.Chunk)
 	if !useful {
-		c.stats.Wasted += w
+		c.takeBack(l, key, TaskWasted, took)
+		c.waste(l, w)
 		return nil
 	}
+	c.takeBack(l, key, TaskUsed, took)
 	r.results[m.Chunk][l.slot] = c.buffers.adopt(m.Tensors[0])
 	m.Tensors[0] = coded.Tensor{}
-	r.spent = append(r.spent, spent{m.Chunk, l.slot, w, m.Nanos})
+	r.spent = append(r.spent, spent{l, m.Chunk, l.slot, w, m.Nanos})
 	if ready {
 		c.endChunk(r, m.Chunk)
 	}

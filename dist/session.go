@@ -31,6 +31,7 @@ type session struct {
 
 	mu       sync.Mutex
 	arrivals uint64 // orders the operations of all shards
+	step     int    // newest training step heard of
 	shards   map[string]*heldShard
 	tasks    []*task
 	running  *task
@@ -241,6 +242,7 @@ func (s *session) handle(m *Message) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.arrivals++
+	s.step = max(s.step, m.Step)
 	switch m.Kind {
 	case KindPlace:
 		return s.onPlace(m)
@@ -259,6 +261,12 @@ func (s *session) handle(m *Message) error {
 		return s.onReceive(m)
 	}
 	return fmt.Errorf("unexpected message of kind %d", m.Kind)
+}
+
+func (s *session) newestStep() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.step
 }
 
 func (s *session) onPlace(m *Message) error {
@@ -348,7 +356,9 @@ func (s *session) onCancel(m *Message) {
 	hit := func(t *task) bool {
 		return t.Round == m.Round && (len(m.Slots) == 0 || slices.Contains(m.Slots, t.Chunk))
 	}
+	waiting := len(s.tasks)
 	s.tasks = slices.DeleteFunc(s.tasks, hit)
+	s.w.totals.cancelled.Add(int64(waiting - len(s.tasks)))
 	if s.running != nil && hit(s.running) {
 		s.running.cancelled = true
 	}

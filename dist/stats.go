@@ -52,6 +52,7 @@ func (c *Coordinator) Stats() Stats {
 
 // spent is the work on a chunk by a slot.
 type spent struct {
+	by          *link
 	chunk, slot int
 	work        float64
 	nanos       int64
@@ -72,7 +73,7 @@ func (c *Coordinator) settle(r *round) {
 		if slices.Contains(r.sets[s.chunk], s.slot) {
 			r.nanos[s.slot] += s.nanos
 		} else {
-			c.stats.Wasted += s.work
+			c.waste(s.by, s.work)
 		}
 	}
 }

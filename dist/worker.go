@@ -37,7 +37,8 @@ type WorkerConfig struct {
 	// longer. It is called once for every product, by one goroutine at a time.
 	Slow func(ProductInfo) float64
 
-	// Log hears of connections that are refused or break. Nil: slog.Default.
+	// Log hears of coordinators that come and go, and of connections that are
+	// refused. Its records have the attributes node, run and step. Nil: slog.Default.
 	Log *slog.Logger
 }
 
@@ -60,6 +61,7 @@ type Worker struct {
 	cfg     WorkerConfig
 	buffers bufferPool
 	waiting atomic.Int32 // donations that wait for their repair
+	totals  workerTotals
 
 	mu      sync.Mutex
 	session *session
@@ -103,7 +105,7 @@ func NewWorker(cfg WorkerConfig) (*Worker, error) {
 		cfg.Log = slog.Default()
 	}
 	cfg.Handlers = maps.Clone(cfg.Handlers)
-	cfg.Log = cfg.Log.With("component", "worker", "name", cfg.Name)
+	cfg.Log = cfg.Log.With("component", "worker", "node", cfg.Name)
 	return &Worker{cfg: cfg}, nil
 }
 
@@ -111,6 +113,8 @@ func NewWorker(cfg WorkerConfig) (*Worker, error) {
 // and returns nil. It does not close the acceptor.
 func (w *Worker) Serve(ctx context.Context, from Acceptor) error {
 	var wg sync.WaitGroup
+	w.totals.serving.Store(true)
+	defer w.totals.serving.Store(false)
 	defer w.dropKept()
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -156,7 +160,8 @@ func (w *Worker) greet(ctx context.Context, conn *Conn) error {
 		if !stop() {
 			return context.Cause(ctx) // from here on the session says goodbye
 		}
-		return w.serve(ctx, s)
+		w.serve(ctx, s)
+		return nil
 	case RoleWorker:
 		return w.takeDonation(ctx, conn, m.Run)
 	}
@@ -196,20 +201,24 @@ func (w *Worker) open(ctx context.Context, conn *Conn, run string) (*session, er
 }
 
 // serve runs a session to its end, and keeps its shards if it broke.
-func (w *Worker) serve(ctx context.Context, s *session) error {
+func (w *Worker) serve(ctx context.Context, s *session) {
+	log := w.cfg.Log.With("run", s.run, "remote", s.conn.RemoteAddr())
+	log.Info("coordinator connected", "shards", len(s.shards))
 	err := s.serve(ctx)
+	if err == errBye || ctx.Err() != nil {
+		log.Info("coordinator gone", "step", s.newestStep())
+	} else { // also after a goodbye with a reason
+		log.Warn("coordinator gone", "step", s.newestStep(), "err", err)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.session = nil
+	w.totals.count(s.conn)
 	if !errors.Is(err, errBye) && ctx.Err() == nil {
 		w.kept, w.keptRun = s.park(), s.run
 		w.expire = time.AfterFunc(w.cfg.Keep, w.dropKept)
 	}
 	close(s.done)
-	if err == errBye {
-		return nil
-	}
-	return err // also a goodbye with a reason
 }
 
 // dropKept gives up the shards that nobody has come back for.
