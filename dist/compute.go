@@ -110,11 +110,18 @@ func (s *session) multiply(ctx context.Context, t *task, h *heldShard, x *counte
 		m.Error = fmt.Sprintf("layer %s: step %d: %s product, chunk %d: %v", t.Layer, t.Step, t.Product, t.Chunk, err)
 	case cancelled:
 		s.w.totals.cancelled.Add(1)
+	case s.w.cfg.Tamper != nil && !s.w.cfg.Tamper(t.info(), t.Chunk, result.tensor):
+		result.release()
+		return
 	default:
 		s.w.totals.tasks.Add(1)
 		m.Tensors = []coded.Tensor{result.tensor}
 	}
 	s.send(m, result.release)
+}
+
+func (t *task) info() ProductInfo {
+	return ProductInfo{Layer: t.Layer, Product: t.Product, Round: t.Round, Step: t.Step, Slot: t.Slot}
 }
 
 func rowsOf(t coded.Tensor) int {
@@ -135,7 +142,7 @@ func (s *session) slowness(t *task) float64 {
 	if known {
 		return factor
 	}
-	factor = s.w.cfg.Slow(ProductInfo{Layer: t.Layer, Product: t.Product, Round: t.Round, Step: t.Step, Slot: t.Slot})
+	factor = s.w.cfg.Slow(t.info())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.rounds[t.Round] != nil { // else it has just been cancelled

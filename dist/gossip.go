@@ -20,6 +20,7 @@ type gossipNet struct {
 	advertise netip.AddrPort
 	tcp       net.Listener
 	udp       *net.UDPConn
+	cut       *Cut // nil: none
 	entry     *admission
 	packets   chan *memberlist.Packet // unbuffered, never closed
 	streams   chan net.Conn           // unbuffered, never closed
@@ -38,7 +39,7 @@ const (
 )
 
 // listenGossip opens both sockets on one port.
-func listenGossip(ctx context.Context, bind, advertise string, key Key) (*gossipNet, error) {
+func listenGossip(ctx context.Context, bind, advertise string, key Key, cut *Cut) (*gossipNet, error) {
 	host, port, err := splitAddr(bind, DefaultPort)
 	if err != nil {
 		return nil, fmt.Errorf("gossip %w", err)
@@ -51,6 +52,7 @@ func listenGossip(ctx context.Context, bind, advertise string, key Key) (*gossip
 		return nil, fmt.Errorf("gossip on %s: %w", bind, ErrKeyRequired)
 	}
 	g := &gossipNet{
+		cut:     cut,
 		entry:   newAdmission(maxStreams, streamGrace),
 		packets: make(chan *memberlist.Packet),
 		streams: make(chan net.Conn),
@@ -108,7 +110,7 @@ func (g *gossipNet) growBuffer() error {
 func (g *gossipNet) loopback() bool { return isLoopback(g.tcp.Addr()) }
 
 func (g *gossipNet) acceptStreams() {
-	acceptAll(g.ctx, g.tcp, func(c net.Conn) {
+	acceptAll(g.ctx, g.cut.listener(g.tcp), func(c net.Conn) {
 		e := g.entry.enter(c)
 		if e == nil {
 			return
@@ -130,8 +132,8 @@ func (g *gossipNet) readPackets() {
 		if errors.Is(err, net.ErrClosed) || g.ctx.Err() != nil {
 			return
 		}
-		if err != nil || n == 0 {
-			continue // of no use; the next read waits
+		if err != nil || n == 0 || g.cut.over() != nil {
+			continue // of no use, or lost; the next read waits
 		}
 		packet := &memberlist.Packet{Buf: append([]byte(nil), buf[:n]...), From: from, Timestamp: now}
 		select {
@@ -164,6 +166,9 @@ func (g *gossipNet) WriteTo(b []byte, addr string) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, fmt.Errorf("gossip to %q: %w", addr, err)
 	}
+	if g.cut.over() != nil {
+		return time.Now(), nil // lost on its way
+	}
 	_, err = g.udp.WriteToUDPAddrPort(b, to)
 	return time.Now(), err
 }
@@ -173,11 +178,17 @@ func (g *gossipNet) WriteToAddress(b []byte, a memberlist.Address) (time.Time, e
 }
 
 func (g *gossipNet) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
-	d := net.Dialer{Timeout: timeout}
-	c, err := d.DialContext(g.ctx, "tcp", addr)
+	ctx, cancel := context.WithTimeout(g.ctx, timeout)
+	defer cancel()
+	if err := g.cut.await(ctx); err != nil {
+		return nil, err
+	}
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
+	c = g.cut.conn(c)
 	stop := context.AfterFunc(g.ctx, func() { c.Close() })
 	return &gossipStream{Conn: c, release: func() { stop() }}, nil
 }

@@ -24,6 +24,8 @@ type Wire struct {
 	// error is a *PeerError. It is called by several goroutines at a time and
 	// must not block.
 	OnRefuse func(error)
+	// Cut, if not nil, can silence the connections, for tests.
+	Cut *Cut
 }
 
 const (
@@ -64,6 +66,9 @@ func (w Wire) Dial(ctx context.Context, addr string) (*Conn, error) {
 	w = w.withDefaults()
 	ctx, cancel := context.WithTimeoutCause(ctx, w.HandshakeTimeout, errHandshakeTimeout)
 	defer cancel()
+	if err := w.Cut.await(ctx); err != nil {
+		return nil, fmt.Errorf("dial %s: %w", addr, err)
+	}
 	d := net.Dialer{KeepAliveConfig: keepAlive}
 	c, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -73,7 +78,7 @@ func (w Wire) Dial(ctx context.Context, addr string) (*Conn, error) {
 		c.Close()
 		return nil, fmt.Errorf("dial %s: %w", addr, ErrKeyRequired)
 	}
-	return secure(ctx, c, w.Key, roleClient)
+	return secure(ctx, w.Cut.conn(c), w.Key, roleClient)
 }
 
 // Listener accepts connections from nodes that hold the cluster key. Others
@@ -109,7 +114,7 @@ func (w Wire) Listen(ctx context.Context, addr string) (*Listener, error) {
 	}
 	l := &Listener{
 		wire:  w,
-		ln:    ln,
+		ln:    w.Cut.listener(ln),
 		entry: newAdmission(w.MaxHandshakes, min(handshakeGrace, w.HandshakeTimeout)),
 		ready: make(chan *Conn),
 	}

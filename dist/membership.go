@@ -46,6 +46,8 @@ type MembershipConfig struct {
 	// Rand draws the jitter of the rejoin loop; it is used by one goroutine.
 	// Nil means one with a random seed.
 	Rand *mrand.Rand
+	// Cut, if not nil, can silence the gossip, for tests.
+	Cut *Cut
 
 	transport gossipTransport // for tests; nil means sockets
 }
@@ -118,7 +120,7 @@ func Join(ctx context.Context, config MembershipConfig) (*Membership, error) {
 	}
 	transport := config.transport
 	if transport == nil {
-		sockets, err := listenGossip(ctx, config.Bind, config.Advertise, config.Key)
+		sockets, err := listenGossip(ctx, config.Bind, config.Advertise, config.Key, config.Cut)
 		if err != nil {
 			return nil, fmt.Errorf("join: %w", err)
 		}

@@ -42,15 +42,15 @@ type socketWorker struct {
 	stop   func()
 }
 
-func serveSocket(t *testing.T, key Key, name string) *socketWorker {
+func serveSocket(t *testing.T, wire Wire, name string) *socketWorker {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	l, err := Listen(ctx, "127.0.0.1:0", key)
+	l, err := wire.Listen(ctx, "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	w, err := NewWorker(WorkerConfig{
-		Name: name, Addr: l.Addr(), Dial: Wire{Key: key}.Dial, Log: quiet,
+		Name: name, Addr: l.Addr(), Dial: wire.Dial, Log: quiet,
 		Handlers: map[string]coded.Factory{toyKind: newToyShard},
 	})
 	if err != nil {
@@ -90,7 +90,7 @@ func TestClusterOnSockets(t *testing.T) {
 	var members []Member
 	var workers []*socketWorker
 	for i := range 6 {
-		w := serveSocket(t, key, fmt.Sprintf("worker-%d", i+1))
+		w := serveSocket(t, Wire{Key: key}, fmt.Sprintf("worker-%d", i+1))
 		workers, members = append(workers, w), append(members, w.member)
 	}
 	roster.set(append([]Member{{ID: "c", Role: RoleCoordinator, Addr: "127.0.0.1:1"}}, members...)...)
@@ -111,7 +111,7 @@ func TestClusterOnSockets(t *testing.T) {
 	workers[3].stop()
 	cl.await("worker-4", StateLeft)
 	cl.train(m, 6, 15)
-	back := serveSocket(t, key, "worker-4")
+	back := serveSocket(t, Wire{Key: key}, "worker-4")
 	roster.set(append(members[4:], back.member)...)
 	if e := cl.await("worker-4", StateRepaired); e.Slot != 3 {
 		t.Errorf("worker-4 was repaired in slot %d, want 3", e.Slot)

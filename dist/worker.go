@@ -36,6 +36,10 @@ type WorkerConfig struct {
 	// Slow, if not nil, gives the factor, at least 1, by which a product takes
 	// longer. It is called once for every product, by one goroutine at a time.
 	Slow func(ProductInfo) float64
+	// Tamper, if not nil, sees every result before it is sent, for tests of
+	// faults: it may change the result, and if it returns false nothing is sent.
+	// It is called by one goroutine at a time.
+	Tamper func(i ProductInfo, chunk int, result coded.Tensor) (send bool)
 
 	// Log hears of coordinators that come and go, and of connections that are
 	// refused. Its records have the attributes node, run and step. Nil: slog.Default.
