@@ -144,12 +144,13 @@ func (c *cluster) start(ctx context.Context, logDir string, n int) (err error) {
 func (c *cluster) startWorkers(logDir string) error {
 	c.workers = &localWorkers{
 		join: c.members.Self().GossipAddr, key: c.key, logDir: logDir,
-		pace: c.pace, seed: c.seed, slow: map[int]string{},
+		pace: c.pace, seed: c.seed, lasting: map[int][]string{},
+		obedient: slices.ContainsFunc(c.faults, func(f fault) bool { return f.what == "partition" }),
 	}
 	for w := 1; w <= c.clusterOptions.workers; w++ {
 		for _, f := range c.faults {
-			if f.what == "slow" && f.hits(w) {
-				c.workers.slow[w] = f.slow
+			if f.hits(w) {
+				c.workers.lasting[w] = append(c.workers.lasting[w], f.args()...)
 			}
 		}
 		if err := c.workers.start(w); err != nil {

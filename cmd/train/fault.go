@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,17 +17,21 @@ import (
 type fault struct {
 	what    string
 	workers []int // from 1; nil: all
-	step    int   // kill, restart, freeze: before which step
+	step    int   // kill, restart, freeze, partition: before which step
 	pause   time.Duration
-	slow    string // slow: the factor's distribution, as the worker's --slow takes it
+	slow    string  // slow: the factor's distribution, as the worker's --slow takes it
+	p       float64 // drop, corrupt: probability
 }
 
 // faultKinds lists what can be injected and the form of its WHEN.
 var faultKinds = map[string]string{
-	"kill":    "step=N",
-	"restart": "step=N",
-	"freeze":  "step=N,for=DURATION",
-	"slow":    sim.DistributionForms,
+	"kill":      "step=N",
+	"restart":   "step=N",
+	"freeze":    "step=N,for=DURATION",
+	"partition": "step=N,for=DURATION",
+	"slow":      sim.DistributionForms,
+	"drop":      "p=PROBABILITY",
+	"corrupt":   "p=PROBABILITY",
 }
 
 // parseFaults parses the specifications and checks that they name workers
@@ -53,7 +58,7 @@ func parseFault(spec string, workers int) (fault, error) {
 	}
 	form, known := faultKinds[what]
 	if !known {
-		return fault{}, fmt.Errorf("unknown fault %q; known: freeze, kill, restart, slow", what)
+		return fault{}, fmt.Errorf("unknown fault %q; known: %s", what, strings.Join(slices.Sorted(maps.Keys(faultKinds)), ", "))
 	}
 	f := fault{what: what}
 	var err error
@@ -84,23 +89,34 @@ func parseWho(who string, workers int) ([]int, error) {
 	return list, nil
 }
 
-func (f *fault) parseWhen(when string) error {
-	if f.what == "slow" {
-		if _, err := sim.ParseDistribution(when); err != nil {
-			return err
-		}
+func (f *fault) parseWhen(when string) (err error) {
+	switch f.what {
+	case "slow":
 		f.slow = when
+		_, err = sim.ParseDistribution(when)
+		return err
+	case "drop", "corrupt":
+		name, value, _ := strings.Cut(when, "=")
+		if f.p, err = strconv.ParseFloat(value, 64); name != "p" || err != nil || !(f.p > 0 && f.p <= 1) {
+			return fmt.Errorf("%q is not a probability above 0 and up to 1", when)
+		}
 		return nil
 	}
+	return f.parseStep(when)
+}
+
+// parseStep parses when a fault strikes and, for those that pass, how long it
+// lasts.
+func (f *fault) parseStep(when string) (err error) {
+	passes := f.what == "freeze" || f.what == "partition"
 	for _, part := range strings.Split(when, ",") {
 		name, value, _ := strings.Cut(part, "=")
-		var err error
 		switch {
 		case name == "step":
 			if f.step, err = strconv.Atoi(value); err != nil || f.step < 1 {
 				return fmt.Errorf("%q is not a step from 1", part)
 			}
-		case name == "for" && f.what == "freeze":
+		case name == "for" && passes:
 			if f.pause, err = time.ParseDuration(value); err != nil || f.pause <= 0 {
 				return fmt.Errorf("%q is not a duration such as 5s", part)
 			}
@@ -108,7 +124,7 @@ func (f *fault) parseWhen(when string) error {
 			return fmt.Errorf("unknown condition %q", part)
 		}
 	}
-	if f.step == 0 || (f.what == "freeze" && f.pause == 0) {
+	if f.step == 0 || passes && f.pause == 0 {
 		return fmt.Errorf("%q is incomplete", when)
 	}
 	return nil
@@ -116,3 +132,14 @@ func (f *fault) parseWhen(when string) error {
 
 // hits tells whether the fault concerns worker w.
 func (f fault) hits(w int) bool { return f.workers == nil || slices.Contains(f.workers, w) }
+
+// args are the arguments of a worker that has the fault from its beginning.
+func (f fault) args() []string {
+	switch f.what {
+	case "slow":
+		return []string{"--slow", f.slow}
+	case "drop", "corrupt":
+		return []string{"--" + f.what, strconv.FormatFloat(f.p, 'g', -1, 64)}
+	}
+	return nil
+}

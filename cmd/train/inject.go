@@ -38,6 +38,8 @@ func (c *cluster) inject(f fault, w int) error {
 			}
 		}
 		return c.workers.start(w)
+	case "partition":
+		return c.workers.order(w, "cut "+f.pause.String())
 	case "freeze":
 		if err := c.workers.signal(w, stopSignal); err != nil {
 			return err

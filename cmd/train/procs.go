@@ -24,7 +24,8 @@ type localWorkers struct {
 	key          dist.Key // zero: none
 	pace         float64
 	seed         uint64
-	slow         map[int]string // by number: the worker's --slow
+	lasting      map[int][]string // by number: the worker's arguments for the faults that it always has
+	obedient     bool             // they take orders to misbehave
 
 	mu    sync.Mutex
 	procs map[int]*workerProc // by number, from 1
@@ -101,10 +102,10 @@ func (l *localWorkers) args(w int) ([]string, error) {
 	if l.pace > 0 {
 		args = append(args, "--pace", strconv.FormatFloat(l.pace, 'g', -1, 64))
 	}
-	if s := l.slow[w]; s != "" {
-		args = append(args, "--slow", s)
+	if l.obedient {
+		args = append(args, "--orders")
 	}
-	return args, nil
+	return append(args, l.lasting[w]...), nil
 }
 
 // tellKey gives a worker the cluster's key, which so is in no file, argument
@@ -146,6 +147,18 @@ func (l *localWorkers) signal(w int, s os.Signal) error {
 	return p.cmd.Process.Signal(s)
 }
 
+// order tells worker w how to misbehave from now on; see misbehaviour.obey.
+func (l *localWorkers) order(w int, what string) error {
+	p := l.proc(w)
+	if p == nil {
+		return fmt.Errorf("%s: not running", workerName(w))
+	}
+	if _, err := io.WriteString(p.stdin, what+"\n"); err != nil {
+		return fmt.Errorf("%s: order %q: %w", workerName(w), what, err)
+	}
+	return nil
+}
+
 // kill kills worker w and waits until the process is gone.
 func (l *localWorkers) kill(w int) error {
 	p := l.proc(w)
@@ -159,12 +172,15 @@ func (l *localWorkers) kill(w int) error {
 	return nil
 }
 
-// thaw lets every frozen worker go on.
+// thaw lets every worker go on that is frozen or cut off.
 func (l *localWorkers) thaw() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range l.procs {
 		resume(p.cmd.Process)
+		if l.obedient {
+			_, _ = io.WriteString(p.stdin, "cut 0s\n") // the process may have ended: then there is nobody to tell
+		}
 	}
 }
 

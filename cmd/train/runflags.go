@@ -60,7 +60,7 @@ type runFlags struct {
 	Wait      time.Duration `placeholder:"DURATION" yaml:"wait" json:"wait,omitempty" help:"How long too few workers are waited for (default: 30s before the first step, and not at all later)." group:"Cluster"`
 
 	Pace      float64  `placeholder:"GFLOPS" yaml:"pace" json:"pace,omitempty" help:"Local workers behave like devices of that speed." group:"Faults and tests"`
-	Inject    []string `sep:"none" placeholder:"SPEC" yaml:"inject" json:"inject,omitempty" help:"Fault WHAT:WHO@WHEN, repeatable: kill:2@step=100, restart:2@step=150, freeze:3@step=50,for=5s, slow:1+4@x=4, slow:*@shifted-exp=1,0.5, slow:*@pareto=1,2." group:"Faults and tests"`
+	Inject    []string `sep:"none" placeholder:"SPEC" yaml:"inject" json:"inject,omitempty" help:"Fault WHAT:WHO@WHEN, repeatable: kill:2@step=100, restart:2@step=150, freeze:3@step=50,for=5s, partition:4@step=80,for=3s (its network is silent), slow:1+4@x=4, slow:*@shifted-exp=1,0.5, slow:*@pareto=1,2, drop:5@p=0.05 (answers are lost), corrupt:6@p=0.01 (answers are wrong)." group:"Faults and tests"`
 	Survivors string   `default:"fastest" enum:"fastest,random" placeholder:"HOW" yaml:"survivors" json:"survivors" help:"Which answers are used: fastest, or random (a random sufficient set for every product, for tests) (default ${default})." group:"Faults and tests"`
 	Record    string   `placeholder:"FILE" yaml:"record" json:"-" help:"Write which answers each decoding used." group:"Faults and tests"`
 	Replay    string   `placeholder:"FILE" yaml:"replay" json:"-" help:"Use the answers of a recorded run: the same bits." group:"Faults and tests"`

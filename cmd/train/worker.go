@@ -7,12 +7,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"os"
 
 	"github.com/coda-ml/coda/dist"
-	"github.com/coda-ml/coda/dist/sim"
 	"github.com/coda-ml/coda/nn/shard"
 )
 
@@ -24,14 +22,17 @@ type workerCmd struct {
 	Key       string   `placeholder:"FILE" help:"Cluster key, required off loopback; '-': the first line of standard input."`
 	Name      string   `placeholder:"NAME" help:"Name of the worker (default: the host's name and the process's number)."`
 	Pace      float64  `placeholder:"GFLOPS" help:"Behave like a device of that speed."`
-	Slow      string   `placeholder:"HOW" help:"Take longer for every product: x=4, shifted-exp=1,0.5, pareto=1,2."`
-	Seed      uint64   `default:"1" placeholder:"N" help:"Seed of --slow (default ${default})."`
-	Until     bool     `name:"until-stdin-closes" help:"Leave when standard input ends, rather than at an interrupt."`
+	workerFaults
+	Until  bool `name:"until-stdin-closes" help:"Leave when standard input ends, rather than at an interrupt."`
+	Orders bool `help:"The same, and take orders to misbehave from its lines, for tests: cut 3s (the network is silent for that time), slow x=4, drop 0.05, corrupt 0.01."`
 }
 
 // Run serves until the context ends or, if asked, standard input does.
 func (w *workerCmd) Run(ctx context.Context, t terminal) error {
-	slow, err := w.validate()
+	if w.Pace < 0 {
+		return usageError{fmt.Errorf("--pace %g: want no negative value", w.Pace)}
+	}
+	faults, err := newMisbehaviour(w.workerFaults)
 	if err != nil {
 		return usageError{err}
 	}
@@ -47,12 +48,17 @@ func (w *workerCmd) Run(ctx context.Context, t terminal) error {
 		}
 		w.Name = fmt.Sprintf("%s-%d", host, os.Getpid())
 	}
-	if w.Until {
+	log := slog.New(slog.NewTextHandler(t.stderr, nil))
+	if w.Until || w.Orders {
+		var orders *misbehaviour
+		if w.Orders {
+			orders = faults
+		}
 		var stop context.CancelFunc
-		ctx, stop = untilClosed(ctx, stdin)
+		ctx, stop = untilClosed(ctx, stdin, orders, log)
 		defer stop()
 	}
-	return w.serve(ctx, t, key, slow)
+	return w.serve(ctx, t, key, faults, log)
 }
 
 // maxKeyLine bounds the line of a key on standard input.
@@ -73,33 +79,22 @@ func (w *workerCmd) readKey(stdin *bufio.Reader) (dist.Key, error) {
 	return dist.LoadKey(w.Key)
 }
 
-func (w *workerCmd) validate() (sim.Distribution, error) {
-	if w.Pace < 0 {
-		return nil, fmt.Errorf("--pace %g: want no negative value", w.Pace)
-	}
-	if w.Slow == "" {
-		return nil, nil
-	}
-	s, err := sim.ParseDistribution(w.Slow)
-	if err != nil {
-		return nil, fmt.Errorf("--slow: %w", err)
-	}
-	return s, nil
-}
-
-func (w *workerCmd) serve(ctx context.Context, t terminal, key dist.Key, slow sim.Distribution) (err error) {
+func (w *workerCmd) serve(ctx context.Context, t terminal, key dist.Key, faults *misbehaviour, log *slog.Logger) (err error) {
 	host, _, err := net.SplitHostPort(w.Bind)
 	if err != nil {
 		return usageError{fmt.Errorf("--bind %s: %w", w.Bind, err)}
 	}
-	listener, err := dist.Listen(ctx, net.JoinHostPort(host, "0"), key)
+	wire := dist.Wire{Key: key}
+	if w.Orders {
+		wire.Cut = &faults.cut
+	}
+	listener, err := wire.Listen(ctx, net.JoinHostPort(host, "0"))
 	if err != nil {
 		return fmt.Errorf("--bind %s: %w", w.Bind, err)
 	}
-	log := slog.New(slog.NewTextHandler(t.stderr, nil))
 	members, err := dist.Join(ctx, dist.MembershipConfig{
 		Name: w.Name, Role: dist.RoleWorker, Speed: w.Pace, DataAddr: listener.Addr(),
-		Bind: w.Bind, Advertise: w.Advertise, Seeds: w.Join, Key: key, Log: log,
+		Bind: w.Bind, Advertise: w.Advertise, Seeds: w.Join, Key: key, Cut: wire.Cut, Log: log,
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("--bind %s: %w", w.Bind, err), listener.Close())
@@ -109,29 +104,13 @@ func (w *workerCmd) serve(ctx context.Context, t terminal, key dist.Key, slow si
 		defer cancel()
 		err = errors.Join(err, members.Leave(leave))
 	}()
-	config := dist.WorkerConfig{
-		Name: w.Name, Addr: members.Self().Addr, Handlers: shard.Factories(), Dial: dist.Wire{Key: key}.Dial, Pace: w.Pace, Log: log,
-	}
-	if slow != nil {
-		rng := rand.New(rand.NewPCG(w.Seed, 0x736c6f77))
-		config.Slow = func(dist.ProductInfo) float64 { return sim.Draw(slow, rng) }
-	}
-	worker, err := dist.NewWorker(config)
+	worker, err := dist.NewWorker(dist.WorkerConfig{
+		Name: w.Name, Addr: members.Self().Addr, Handlers: shard.Factories(), Dial: wire.Dial, Pace: w.Pace, Log: log,
+		Slow: faults.slowness, Tamper: faults.tamper,
+	})
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	fmt.Fprintf(t.stdout, "%s serves at %s, gossip at %s\n", w.Name, members.Self().Addr, members.Self().GossipAddr)
 	return worker.Serve(ctx, listener)
-}
-
-// untilClosed returns a context that ends when the reader does. Its goroutine
-// ends with the reader or with the process.
-func untilClosed(ctx context.Context, r io.Reader) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	go func() {
-		// Whatever ends the input, it has ended.
-		_, _ = io.Copy(io.Discard, r)
-		cancel()
-	}()
-	return ctx, cancel
 }
