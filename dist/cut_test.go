@@ -328,4 +328,3 @@ func TestWorkerIsCutOff(t *testing.T) {
 		}
 	}
 }
-
