@@ -55,6 +55,13 @@
 // A Link costs latency and the time of operands and results; a queue of more than
 // one task hides latency. Workers see between two tasks what has been called off.
 //
+// # Requests that queue
+//
+// Serve lets rounds come by a Poisson process and wait for workers that are at work
+// on earlier ones, as in coded inference (K. Lee, N. Shah, L. Huang, K. Ramchandran,
+// The MDS queue, IEEE Trans. IT 2017): what counts is the time from the arrival to
+// the answer, and its tail.
+//
 // # Invariants
 //
 //   - No strategy beats the ideal time of what its workers hold.
@@ -63,8 +70,9 @@
 //   - A trace that Record wrote gives the rounds of the model that it was recorded
 //     from, to the bit.
 //
-// Not modelled: rounds do not overlap, each begins with all workers free; encoding
-// and decoding take no time; the coordinator's own link is never full.
+// Not modelled: rounds of Run do not overlap, each begins with all workers free;
+// those of Serve do, on a network that costs nothing; encoding and decoding take no
+// time; the coordinator's own link is never full.
 //
 // # Goroutines
 //
