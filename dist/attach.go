@@ -76,7 +76,7 @@ func (c *Coordinator) Attach(ctx context.Context, roster Roster, dial func(ctx c
 func (c *Coordinator) tend(ctx context.Context, m Member, dial func(ctx context.Context, addr string) (*Conn, error), links *sync.Map) {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval = 100 * time.Millisecond
-	pause.MaxInterval = 5 * time.Second
+	pause.MaxInterval = 2 * time.Second // a partition that has healed must not be waited out for long
 	for {
 		link, connected := links.Load(m.ID)
 		if !connected {

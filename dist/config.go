@@ -38,7 +38,8 @@ type CoordinatorConfig struct {
 	// which is eight times the 99th percentile of the last 256. 0: 2 s, 30 s.
 	MinDeadline, MaxDeadline time.Duration
 	// Wait is how long a round waits for workers when too few are left to end
-	// it. 0: it fails at once.
+	// it. 0: it fails at once; and it does in any case when workers have come back
+	// without their shards, so that waiting for others is of no use.
 	Wait time.Duration
 
 	// Repairs is how many repairs run at a time. 0: 2.

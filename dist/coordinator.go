@@ -55,6 +55,7 @@ type placement struct {
 	version int              // updates at the time
 	pos     uint64           // of the log
 	states  [][]coded.Tensor // by slot, of slots without a worker, until the first update
+	absent  []bool           // by slot: its worker was lost with the shard, and may come back with it
 	covers  []*cover         // for reuse
 	times   [3]durations     // by product: from handing out a chunk to its result
 

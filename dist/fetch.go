@@ -87,11 +87,12 @@ func (c *Coordinator) fetchFrom(ctx context.Context, layer string, only []int) (
 	for {
 		c.mu.Lock()
 		changed, closed, possible := c.changed, c.closed, c.fetchable(f)
+		hopeless := !possible && (c.cfg.Wait == 0 || !c.recoverable(f.place))
 		c.mu.Unlock()
 		if closed {
 			return nil, ErrClosed
 		}
-		if !possible && c.cfg.Wait == 0 {
+		if hopeless {
 			return nil, c.fetchError(f, context.Cause(ctx))
 		}
 		select {

@@ -186,10 +186,20 @@ func (c *Coordinator) claimed(slot int) bool {
 func (c *Coordinator) sit(l *link, slot int) {
 	l.slot = slot
 	c.slots[slot] = l
+	c.mark(slot, func(string) bool { return false })
 	c.memory[l.name] = slot
 	for name, s := range c.memory {
 		if s == slot && name != l.name {
 			delete(c.memory, name)
+		}
+	}
+}
+
+// mark notes, for each layer, whether an absent worker may bring the slot's shard back.
+func (c *Coordinator) mark(slot int, may func(layer string) bool) {
+	for name, p := range c.layers {
+		if slot < len(p.absent) {
+			p.absent[slot] = may(name)
 		}
 	}
 }
@@ -257,6 +267,7 @@ func (c *Coordinator) drop(l *link, state, reason string) {
 			why += ": " + reason
 		}
 		c.missing[l.slot] = why + ")"
+		c.mark(l.slot, func(layer string) bool { return state == StateFailed && l.shards[layer] != nil && l.shards[layer].held })
 		c.slots[l.slot] = nil
 	}
 	c.spares = slices.DeleteFunc(c.spares, func(s *link) bool { return s == l })

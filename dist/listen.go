@@ -34,9 +34,13 @@ const (
 	handshakeGrace       = 500 * time.Millisecond
 )
 
-// keepAlive finds out within half a minute that the machine at the other end
-// of a quiet connection is gone, so that no Recv waits for it.
-var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 4}
+// silence is how long the machine at the other end of a connection may be gone
+// before the connection is. A process that is stopped is not gone: its kernel answers.
+const silence = 12 * time.Second
+
+// keepAlive finds out within that time on a quiet connection, so that no Recv
+// waits for a machine that is gone; boundSilence on one that is sending.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: silence / 3, Interval: silence / 3, Count: 2}
 
 func (w Wire) withDefaults() Wire {
 	if w.HandshakeTimeout <= 0 {
@@ -69,7 +73,7 @@ func (w Wire) Dial(ctx context.Context, addr string) (*Conn, error) {
 	if err := w.Cut.await(ctx); err != nil {
 		return nil, fmt.Errorf("dial %s: %w", addr, err)
 	}
-	d := net.Dialer{KeepAliveConfig: keepAlive}
+	d := net.Dialer{KeepAliveConfig: keepAlive, Control: boundSilence}
 	c, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", addr, err)
@@ -103,7 +107,7 @@ func (w Wire) Listen(ctx context.Context, addr string) (*Listener, error) {
 	if _, err := serverCert(); err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", addr, err)
 	}
-	lc := net.ListenConfig{KeepAliveConfig: keepAlive}
+	lc := net.ListenConfig{KeepAliveConfig: keepAlive, Control: boundSilence}
 	ln, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", addr, err)

@@ -88,7 +88,7 @@ type gossipTiming struct {
 
 var (
 	localTiming = gossipTiming{first: 50 * time.Millisecond, most: time.Second, linger: 200 * time.Millisecond}
-	lanTiming   = gossipTiming{first: 200 * time.Millisecond, most: 5 * time.Second, linger: time.Second}
+	lanTiming   = gossipTiming{first: 200 * time.Millisecond, most: 3 * time.Second, linger: time.Second}
 )
 
 // gossipConfig gives memberlist's settings. Training keeps every core busy, so

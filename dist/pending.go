@@ -28,6 +28,7 @@ type round struct {
 	spent   []spent      // the work on what has come
 	nanos   []int64      // by slot: computing time of the chunks that were used
 	short   time.Time    // since when too few workers are left; zero if enough
+	lost    bool         // and nobody who may come back makes them enough
 	over    bool
 	err     error
 	took    time.Duration
@@ -213,6 +214,10 @@ func (c *Coordinator) checkRound(r *round) {
 	}
 	if r.short.IsZero() {
 		r.short = time.Now()
+		signal(r.notify)
+	}
+	if !r.lost && !c.recoverable(r.place) {
+		r.lost = true
 		signal(r.notify)
 	}
 }

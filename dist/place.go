@@ -22,7 +22,7 @@ var errPlacedAnew = errors.New("the layer has been placed anew")
 // Place implements coded.Executor. It returns when every worker in a slot has
 // acknowledged its shard; or, a few seconds after enough of them have, without
 // the others, which are asked for products when they have. With too few workers
-// it waits for them until the context ends.
+// it waits for them as long as a repair may take and Wait says.
 func (c *Coordinator) Place(ctx context.Context, l coded.Layer, state func(slot int) ([]coded.Tensor, error)) error {
 	p, err := c.prepare(l, state)
 	if err != nil {
@@ -35,7 +35,10 @@ func (c *Coordinator) Place(ctx context.Context, l coded.Layer, state func(slot 
 	}
 	c.install(p)
 	c.mu.Unlock()
-	if err := c.await(ctx, func() bool { have, _ := c.placed(p); return sufficient(p.code, have) }); err != nil {
+	limit := c.cfg.RepairDeadline + c.cfg.Wait
+	bounded, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not within %v", limit))
+	defer stop()
+	if err := c.await(bounded, func() bool { have, _ := c.placed(p); return sufficient(p.code, have) }); err != nil {
 		return fmt.Errorf("dist: place layer %s: %w", l.Name, c.notPlaced(p, err))
 	}
 	grace, cancel := context.WithTimeout(ctx, placeGrace)
@@ -60,7 +63,7 @@ func (c *Coordinator) prepare(l coded.Layer, state func(slot int) ([]coded.Tenso
 		return nil, fmt.Errorf("its code has %d slots, the cluster %d", code.N(), c.cfg.Slots)
 	}
 	l.Config = slices.Clone(l.Config)
-	p := &placement{layer: l, code: code, states: make([][]coded.Tensor, code.N())}
+	p := &placement{layer: l, code: code, states: make([][]coded.Tensor, code.N()), absent: make([]bool, code.N())}
 	for i := range p.times {
 		p.times[i].most = chunkTimes
 	}
@@ -256,6 +259,18 @@ func (c *Coordinator) alive(layer string) []int {
 		}
 	}
 	return slots
+}
+
+// recoverable tells whether enough slots still have a layer, or may have it
+// again when workers come back that were lost with their shards.
+func (c *Coordinator) recoverable(p *placement) bool {
+	slots := c.alive(p.layer.Name)
+	for slot, absent := range p.absent {
+		if absent {
+			slots = append(slots, slot)
+		}
+	}
+	return sufficient(p.code, slots)
 }
 
 // findStale takes the shards from the workers that the log has left behind.

@@ -33,7 +33,7 @@ func (r *round) Wait(ctx context.Context) ([][]coded.Answer, error) {
 		if limit := r.short.Add(c.cfg.Wait); !r.short.IsZero() && limit.Before(until) {
 			until = limit
 		}
-		if !r.over && !time.Now().Before(until) {
+		if !r.over && (r.lost || !time.Now().Before(until)) {
 			c.endRound(r, c.tooFew(r))
 		}
 		over := r.over

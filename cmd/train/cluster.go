@@ -48,6 +48,7 @@ type cluster struct {
 	low         atomic.Bool           // no spare worker is left: write a checkpoint
 	failure     atomic.Pointer[error] // of reporting an event
 	used        []int                 // workers, from 1, whose results the step under way used
+	injected    int                   // step whose faults were injected last
 }
 
 // joinCluster starts the gossip of this process. The cluster must be closed,

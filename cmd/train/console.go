@@ -55,6 +55,8 @@ func (c *console) emit(event any) error {
 		return c.worker(e)
 	case checkpointEvent:
 		return c.line("step %d: checkpoint %s (%s)", e.Step, e.Path, e.Why)
+	case restoredEvent:
+		return c.line("step %d: went back to checkpoint %s (%s)", e.Step, e.Path, e.Why)
 	case doneEvent:
 		return c.done(e)
 	case errorEvent: // standard error tells it

@@ -67,6 +67,13 @@ type checkpointEvent struct {
 	Why   string `json:"why"`
 }
 
+type restoredEvent struct {
+	Event string `json:"event"` // restored
+	Path  string `json:"path"`
+	Step  int    `json:"step"` // that the run goes on from
+	Why   string `json:"why"`
+}
+
 type doneEvent struct {
 	Event        string  `json:"event"` // done
 	TestAccuracy float64 `json:"test_accuracy"`

@@ -23,20 +23,20 @@ func (r *run) fit(ctx context.Context) error {
 		return err
 	}
 	r.watch = newWatch()
-	r.trainer, err = train.New(train.Config{
-		Model: r.model, Network: r.network, Optimizer: r.optimizer, Train: r.loader, Test: r.test,
-		Epochs: r.Epochs, Steps: r.Steps, Accumulate: r.Accumulate, Start: r.resumed.Position, Plateau: r.plateau, EMA: r.ema,
-		Hooks: []train.Hooks{{BeforeStep: r.beforeStep, OnStep: r.onStep, OnEpoch: r.onEpoch}},
-	})
-	if err != nil {
+	if err := r.newTrainer(); err != nil {
 		return err
 	}
 	if err := r.events.emit(r.startEvent()); err != nil {
 		return err
 	}
-	result, err := r.trainer.Run(ctx)
-	if err != nil {
+	if err := r.firstCheckpoint(ctx); err != nil {
 		return err
+	}
+	result, err := r.trainer.Run(ctx)
+	for retry := (retries{}); err != nil; result, err = r.trainer.Run(ctx) {
+		if err := r.restore(ctx, err, &retry); err != nil {
+			return err
+		}
 	}
 	if result.Interrupted {
 		if err := r.checkpoint(context.WithoutCancel(ctx), "interrupted"); err != nil {
@@ -45,6 +45,16 @@ func (r *run) fit(ctx context.Context) error {
 		return fmt.Errorf("%w after step %d of %d; train run --resume %s goes on", errInterrupted, result.Steps, r.totalSteps(), r.folder.path)
 	}
 	return r.finish(result)
+}
+
+// newTrainer makes the loop that begins where the checkpoint, if any, ends.
+func (r *run) newTrainer() (err error) {
+	r.trainer, err = train.New(train.Config{
+		Model: r.model, Network: r.network, Optimizer: r.optimizer, Train: r.loader, Test: r.test,
+		Epochs: r.Epochs, Steps: r.Steps, Accumulate: r.Accumulate, Start: r.resumed.Position, Plateau: r.plateau, EMA: r.ema,
+		Hooks: []train.Hooks{{BeforeStep: r.beforeStep, OnStep: r.onStep, OnEpoch: r.onEpoch}},
+	})
+	return err
 }
 
 func (r *run) startEvent() startEvent {

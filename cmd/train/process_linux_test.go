@@ -44,9 +44,17 @@ func start(t *testing.T, args ...string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), processTime)
-	p := &process{t: t, cmd: exec.CommandContext(ctx, exe, args...)}
-	p.cmd.Args[0] = "train" // TestMain makes the test binary the command
+	return spawn(t, processTime, exe, append([]string{"train"}, args...)...) // TestMain makes the test binary the command
+}
+
+// spawn starts a program with its arguments, of which the first is its name. It
+// is killed after the given time.
+func spawn(t *testing.T, limit time.Duration, path string, args ...string) *process {
+	t.Helper()
+	var err error
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	p := &process{t: t, cmd: exec.CommandContext(ctx, path)}
+	p.cmd.Args = args
 	p.cmd.Stderr = &p.stderr
 	if p.stdout, err = p.cmd.StdoutPipe(); err != nil {
 		t.Fatal(err)
@@ -245,6 +253,43 @@ func TestKilledRunIsResumed(t *testing.T) {
 	}
 	if n := bytes.Count(text, []byte(`{"event":"start"`)); n != 2 {
 		t.Errorf("metrics.jsonl holds %d starts, want 2", n)
+	}
+}
+
+// Workers that freeze leave the others too few: with --wait the step is made when
+// they thaw. If they die, the run goes back to its checkpoint.
+func TestMoreLostThanTheCodeAllows(t *testing.T) {
+	t.Chdir(t.TempDir())
+	few := []string{"run", "--dataset=synthetic", "--model=mlp", "--steps=12", "--json=-", "--checkpoint-every=5"}
+	p := start(t, append(few, "--wait=20s", "--inject=freeze:1+2+3@step=8,for=1s")...)
+	rest, status := p.wait()
+	if status != exitDone {
+		t.Errorf("frozen: exit status %d, want 0: %s", status, p.stderr.String())
+	}
+	if err := checkEvents([]byte(rest), "done", 12); err != nil {
+		t.Errorf("frozen: %v", err)
+	}
+
+	p = start(t, append(few, "--wait=20s", "--inject=restart:1+2+3@step=8")...)
+	if line := p.until(`"event":"restored"`); !strings.Contains(line, `step-00000005","step":5,"why":"`) {
+		t.Errorf("died: %s", line)
+	}
+	if line := p.until(`"event":"step"`); !strings.Contains(line, `"step":6,`) {
+		t.Errorf("died: the first step after the checkpoint is %s", line)
+	}
+	if rest, status := p.wait(); status != exitDone || !strings.Contains(rest, `"event":"done"`) {
+		t.Errorf("died: exit status %d, want 0: %s", status, p.stderr.String())
+	}
+
+	p = start(t, append(few, "--inject=kill:1+2+3@step=8")...)
+	_, status = p.wait()
+	if status != exitFailed {
+		t.Errorf("killed without --wait: exit status %d, want %d", status, exitFailed)
+	}
+	for _, part := range []string{"layer ", "step 8: ", "3 of 4 workers needed are left", "worker-1 (failed", "worker-2 (failed", "worker-3 (failed"} {
+		if !strings.Contains(p.stderr.String(), part) {
+			t.Errorf("killed without --wait: %q does not name %q", p.stderr.String(), part)
+		}
 	}
 }
 

@@ -90,6 +90,7 @@ var eventFields = map[string][]string{
 	"epoch":      {"epoch", "loss", "test_loss", "test_accuracy", "images_per_s"},
 	"worker":     {"worker", "state", "step"},
 	"checkpoint": {"path", "step", "why"},
+	"restored":   {"path", "step", "why"},
 	"done":       {"test_accuracy", "steps", "seconds", "images_per_s", "bytes_out", "bytes_in", "wasted_work"},
 	"error":      {"message"},
 }

@@ -134,25 +134,31 @@ func (r *run) loadCheckpoint() error {
 	if r.Resume == "" {
 		return nil
 	}
-	dir := filepath.Join(string(r.Resume), checkpointsName)
-	c, err := train.LoadNewest(dir, r.model, r.optimizer)
-	if err != nil {
+	if err := r.loadNewest(filepath.Join(string(r.Resume), checkpointsName)); err != nil {
 		return fmt.Errorf("--resume: %w", err)
 	}
-	if c.Seed != r.Seed || c.BatchSize != r.Batch {
+	if c := r.resumed; c.Seed != r.Seed || c.BatchSize != r.Batch {
 		return usageError{fmt.Errorf("--resume %s: the checkpoint is of seed %d and batch %d, not of seed %d and batch %d",
 			r.Resume, c.Seed, c.BatchSize, r.Seed, r.Batch)}
+	}
+	return nil
+}
+
+// loadNewest loads the newest checkpoint of a folder into the model, the
+// optimiser and what else has a state.
+func (r *run) loadNewest(dir string) error {
+	c, err := train.LoadNewest(dir, r.model, r.optimizer)
+	if err != nil {
+		return err
 	}
 	r.resumed = c
 	if r.plateau != nil && c.Plateau != nil {
 		if err := r.plateau.LoadState(*c.Plateau); err != nil {
-			return fmt.Errorf("--resume: %w", err)
+			return err
 		}
 	}
 	if r.ema != nil && c.Averages != nil {
-		if err := r.ema.LoadState(*c.Averages); err != nil {
-			return fmt.Errorf("--resume: %w", err)
-		}
+		return r.ema.LoadState(*c.Averages)
 	}
 	return nil
 }
