@@ -62,7 +62,7 @@ func (n *switches) namespace(name string) {
 func (n *switches) ip(args ...string) {
 	n.t.Helper()
 	if out, err := exec.Command(n.tool, args...).CombinedOutput(); err != nil {
-		n.t.Fatalf("ip %s: %v: %s", strings.Join(args, " "), err, out)
+		n.t.Errorf("ip %s: %v: %s", strings.Join(args, " "), err, out)
 	}
 }
 
@@ -81,7 +81,7 @@ func (n *switches) machine(host int, bridge string) (namespace string) {
 
 func machineAddr(host int) string { return fmt.Sprintf("10.99.0.%d", host) }
 
-// cut takes the cable between the bridges away, or puts it back.
+// cut takes the cable between the bridges away; heal puts it back.
 func (n *switches) cut()  { n.ip("-n", n.hub, "link", "set", "cable0", "down") }
 func (n *switches) heal() { n.ip("-n", n.hub, "link", "set", "cable0", "up") }
 
@@ -131,32 +131,16 @@ func (n *switches) cluster(settings ...string) (run *process) {
 func TestPartition(t *testing.T) {
 	n := newSwitches(t)
 	p := n.cluster("--k=2")
-	n.cut()
-	time.AfterFunc(*partition, n.heal)
-	began := time.Now()
-	steps := 0
-	for time.Since(began) < *partition {
-		p.until(`"event":"step"`)
-		steps++
+	if steps := n.partition(p); steps < 2 {
+		t.Errorf("%d steps were made during the partition", steps)
 	}
-	if steps == 0 {
-		t.Error("no step was made during the partition")
-	}
-	p.untilBack(time.Now(), fmt.Sprintf("%d steps meanwhile", steps))
 }
 
 // Where the rest is too few, --wait bridges the partition: the step that it hit
 // is made when it has healed.
 func TestPartitionIsWaitedFor(t *testing.T) {
 	n := newSwitches(t)
-	p := n.cluster("--k=3", fmt.Sprintf("--wait=%v", *partition+processTime))
-	n.cut()
-	healed := make(chan time.Time, 1)
-	time.AfterFunc(*partition, func() {
-		n.heal()
-		healed <- time.Now()
-	})
-	p.untilBack(<-healed, "no step lost")
+	n.partition(n.cluster("--k=3", fmt.Sprintf("--wait=%v", *partition+processTime)))
 	text, err := os.ReadFile("a/metrics.jsonl")
 	if err != nil {
 		t.Fatal(err)
@@ -166,21 +150,38 @@ func TestPartitionIsWaitedFor(t *testing.T) {
 	}
 }
 
-// untilBack waits until the workers of the other bridge have answered again,
-// and ends the run.
-func (p *process) untilBack(healed time.Time, what string) {
-	t := p.t
+// partition cuts the cable, waits until the workers of the other bridge have
+// answered again after it was put back, and ends the run. It returns how many
+// steps were seen meanwhile.
+func (n *switches) partition(run *process) (steps int) {
+	t := n.t
 	t.Helper()
-	p.untilAnswered(3, 4)
-	took := time.Since(healed)
-	t.Logf("cut for %v, %s; everyone was back %v after it", *partition, what, took.Round(10*time.Millisecond))
+	healed := make(chan time.Time, 1)
+	n.cut()
+	time.AfterFunc(*partition, func() {
+		n.heal()
+		healed <- time.Now()
+	})
+	var since time.Time
+	for since.IsZero() {
+		run.until(`"event":"step"`)
+		steps++
+		select {
+		case since = <-healed:
+		default:
+		}
+	}
+	run.untilAnswered(3, 4)
+	took := time.Since(since)
+	t.Logf("cut for %v, %d steps until it healed; everyone was back %v after that", *partition, steps, took.Round(10*time.Millisecond))
 	if *partition >= time.Minute && took > healTime {
 		t.Errorf("everyone was back after %v, want %v", took, healTime)
 	}
-	p.signal(syscall.SIGINT)
-	if _, status := p.wait(); status != exitInterrupted {
-		t.Errorf("exit status %d, want %d: %s", status, exitInterrupted, p.stderr.String())
+	run.signal(syscall.SIGINT)
+	if _, status := run.wait(); status != exitInterrupted {
+		t.Errorf("exit status %d, want %d: %s", status, exitInterrupted, run.stderr.String())
 	}
+	return steps
 }
 
 // untilAnswered reads events until results of all the given workers were used.
