@@ -107,7 +107,8 @@ func (g *gossipNet) growBuffer() error {
 		g.tcp.Close(), g.udp.Close())
 }
 
-func (g *gossipNet) loopback() bool { return isLoopback(g.tcp.Addr()) }
+// Loopback implements Transport.
+func (g *gossipNet) Loopback() bool { return isLoopback(g.tcp.Addr()) }
 
 func (g *gossipNet) acceptStreams() {
 	acceptAll(g.ctx, g.cut.listener(g.tcp), func(c net.Conn) {

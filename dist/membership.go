@@ -49,13 +49,16 @@ type MembershipConfig struct {
 	// Cut, if not nil, can silence the gossip, for tests.
 	Cut *Cut
 
-	transport gossipTransport // for tests; nil means sockets
+	// Transport carries the gossip in the place of sockets: in memory, say. It
+	// is shut down with the membership. Bind and Advertise say nothing then.
+	Transport Transport
 }
 
-// gossipTransport is what memberlist needs of a network, and where it ends up.
-type gossipTransport interface {
+// Transport is what memberlist needs of a network, and whether that ends at this
+// machine: then a crash is looked for more often.
+type Transport interface {
 	memberlist.NodeAwareTransport
-	loopback() bool
+	Loopback() bool
 }
 
 // Membership is this node's view of who belongs to the cluster. It is a hint:
@@ -118,7 +121,7 @@ func Join(ctx context.Context, config MembershipConfig) (*Membership, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
-	transport := config.transport
+	transport := config.Transport
 	if transport == nil {
 		sockets, err := listenGossip(ctx, config.Bind, config.Advertise, config.Key, config.Cut)
 		if err != nil {
@@ -138,7 +141,7 @@ func Join(ctx context.Context, config MembershipConfig) (*Membership, error) {
 	return m, nil
 }
 
-func newMembership(ctx context.Context, config MembershipConfig, transport gossipTransport) (*Membership, error) {
+func newMembership(ctx context.Context, config MembershipConfig, transport Transport) (*Membership, error) {
 	ip, port, err := transport.FinalAdvertiseAddr("", 0)
 	if err != nil {
 		return nil, err
@@ -161,7 +164,7 @@ func newMembership(ctx context.Context, config MembershipConfig, transport gossi
 	if err := m.meta.set(self); err != nil {
 		return nil, err
 	}
-	gossip, timing := gossipConfig(transport.loopback())
+	gossip, timing := gossipConfig(transport.Loopback())
 	m.timing = timing
 	gossip.Name = m.id
 	gossip.Label = labelOf(config.Cluster)

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/coda-ml/coda/internal/memnet"
 )
 
 // quiet keeps the gossip out of the tests' output.
@@ -259,9 +261,9 @@ func TestJoinAdvertises(t *testing.T) {
 }
 
 // memJoin joins node i of a network in memory.
-func memJoin(t *testing.T, n *memNet, i int, name string, seeds ...string) *Membership {
+func memJoin(t *testing.T, n *memnet.Network, i int, name string, seeds ...string) *Membership {
 	t.Helper()
-	return joinTest(t, MembershipConfig{Name: name, Seeds: seeds, Key: Key{7}, transport: n.node(i)})
+	return joinTest(t, MembershipConfig{Name: name, Seeds: seeds, Key: Key{7}, Transport: memNode(n, i)})
 }
 
 // A partition that lasts longer than memberlist remembers the dead: the two
@@ -290,12 +292,12 @@ func checkPartition(t *testing.T, across []string) {
 	await(t, c, "a", "b", "c", "d")
 
 	left := []string{memAddr(1), memAddr(2)}
-	n.setCut(func(from, to string) bool { return slices.Contains(left, from) != slices.Contains(left, to) })
+	n.Cut(func(from, to string) bool { return slices.Contains(left, from) != slices.Contains(left, to) })
 	await(t, a, "a", "b")
 	await(t, c, "c", "d")
 	time.Sleep(10 * time.Minute) // far more than GossipToTheDeadTime
 
-	n.setCut(nil)
+	n.Cut(nil)
 	healed := time.Now()
 	for _, m := range []*Membership{a, b, c} {
 		await(t, m, "a", "b", "c", "d")
