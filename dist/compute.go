@@ -9,13 +9,13 @@ import (
 	"github.com/coda-ml/coda/coded"
 )
 
-// What a shard may tell of its cost, in floating-point operations, for an
-// operand of so many rows: of a whole product, and of Accumulate.
+// What a shard may tell of its cost, in floating-point operations: of a whole
+// product of an operand of a shape, and of Accumulate for X of a shape.
 type (
 	flopsTeller interface {
-		Flops(p coded.Product, rows int) float64
+		Flops(p coded.Product, operand []int) float64
 	}
-	updateFlopsTeller interface{ UpdateFlops(rows int) float64 }
+	updateFlopsTeller interface{ UpdateFlops(x []int) float64 }
 )
 
 // compute does tasks and operations until the session or ctx ends.
@@ -85,7 +85,7 @@ func (s *session) multiply(ctx context.Context, t *task, h *heldShard, x *counte
 	flops := 0.0
 	err := s.w.guard(func() error {
 		if f, ok := h.shard.(flopsTeller); ok {
-			flops = f.Flops(t.Product, rowsOf(x.tensor)) / float64(h.layer.Chunks)
+			flops = f.Flops(t.Product, x.tensor.Shape) / float64(h.layer.Chunks)
 		}
 		y, err := h.shard.Multiply(t.Product, x.tensor, t.Chunk)
 		if err == nil {
@@ -122,13 +122,6 @@ func (s *session) multiply(ctx context.Context, t *task, h *heldShard, x *counte
 
 func (t *task) info() ProductInfo {
 	return ProductInfo{Layer: t.Layer, Product: t.Product, Round: t.Round, Step: t.Step, Slot: t.Slot}
-}
-
-func rowsOf(t coded.Tensor) int {
-	if len(t.Shape) == 0 {
-		return 0
-	}
-	return t.Shape[0]
 }
 
 // slowness asks once for every product.
@@ -204,7 +197,7 @@ func (s *session) operate(ctx context.Context, h *heldShard, op *operation) erro
 		flops := 0.0
 		err := s.w.guard(func() error {
 			if f, ok := h.shard.(updateFlopsTeller); ok {
-				flops = f.UpdateFlops(rowsOf(op.x.tensor))
+				flops = f.UpdateFlops(op.x.tensor.Shape)
 			}
 			return h.shard.Accumulate(op.x.tensor, op.dy.tensor)
 		})

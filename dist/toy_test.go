@@ -71,8 +71,8 @@ func toyState(code *coded.Code, slot, in, out int, w []float64) []coded.Tensor {
 	return []coded.Tensor{f, r}
 }
 
-func (s *toyShard) Flops(p coded.Product, rows int) float64 {
-	return 2 * float64(rows*len(s.f))
+func (s *toyShard) Flops(_ coded.Product, operand []int) float64 {
+	return 2 * float64(operand[0]*len(s.f))
 }
 
 func (s *toyShard) Multiply(p coded.Product, x coded.Tensor, chunk int) (coded.Tensor, error) {

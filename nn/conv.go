@@ -15,6 +15,8 @@ type Conv2d struct {
 	Weight *Param // [out, in/groups, kernel height, kernel width]
 	Bias   *Param `nn:",optional"` // [out]; nil for none
 	Config Conv2dConfig
+
+	placement Placement
 }
 
 // Conv2dConfig is the geometry of a convolution beyond the shape of its
@@ -31,7 +33,7 @@ type Conv2dConfig struct {
 func NewConv2d(rng *rand.Rand, in, out, kernelSize int, c Conv2dConfig, opts ...Option) *Conv2d {
 	o := newOptions(opts)
 	groups := max(c.Groups, 1)
-	l := &Conv2d{Weight: NewParam(out, in/groups, kernelSize, kernelSize), Config: c}
+	l := &Conv2d{Weight: NewParam(out, in/groups, kernelSize, kernelSize), Config: c, placement: o.placement}
 	fanIn, fanOut := in/groups*kernelSize*kernelSize, out/groups*kernelSize*kernelSize
 	o.weightInit(rng, l.Weight.Value.Data, fanIn, fanOut)
 	if !o.noBias {
@@ -41,6 +43,10 @@ func NewConv2d(rng *rand.Rand, in, out, kernelSize int, c Conv2dConfig, opts ...
 	return l
 }
 
+// Place puts the layer's product on a placement; nil brings it back. It must
+// be called before a Network is made of the model.
+func (l *Conv2d) Place(p Placement) { l.placement = p }
+
 // Forward adds the layer to the graph.
 func (l *Conv2d) Forward(g *Graph, x *gorgonia.Node) (*gorgonia.Node, error) {
 	return l.forward(g, x, false)
@@ -49,11 +55,42 @@ func (l *Conv2d) Forward(g *Graph, x *gorgonia.Node) (*gorgonia.Node, error) {
 // forward adds the layer, followed by a ReLU if asked.
 func (l *Conv2d) forward(g *Graph, x *gorgonia.Node, relu bool) (*gorgonia.Node, error) {
 	name := g.Name(l, "conv2d")
+	if l.placement != nil && g.Training() {
+		return l.placed(g, name, x, relu)
+	}
 	geometry, in, err := l.bind(g, name, x)
 	if err != nil {
 		return nil, err
 	}
 	return g.conv2d(name, geometry, in, relu)
+}
+
+// placed adds the layer with its product on its placement.
+func (l *Conv2d) placed(g *Graph, name string, x *gorgonia.Node, relu bool) (*gorgonia.Node, error) {
+	c, err := l.geometry(name, x.Shape())
+	if err != nil {
+		return nil, err
+	}
+	b, err := l.bias(g, name, c)
+	if err != nil {
+		return nil, err
+	}
+	y, err := l.placement.Product(g, Product{Layer: name, Weight: l.Weight, Conv: &l.Config, Output: []int{c.N, c.CO, c.OutH(), c.OutW()}}, x)
+	if err != nil || b == nil && !relu {
+		return y, err
+	}
+	return g.channelBiasActivation(name, c, y, b, relu)
+}
+
+// bias returns the node of the bias, nil if there is none.
+func (l *Conv2d) bias(g *Graph, name string, c kernel.Conv) (*gorgonia.Node, error) {
+	if l.Bias == nil {
+		return nil, nil
+	}
+	if l.Bias.Size() != c.CO {
+		return nil, fmt.Errorf("nn: layer %s: bias of shape %v for %d output channels", name, l.Bias.Value.Shape, c.CO)
+	}
+	return g.Param(l.Bias)
 }
 
 // bind checks the layer against its input and returns the nodes of x, the
@@ -67,13 +104,10 @@ func (l *Conv2d) bind(g *Graph, name string, x *gorgonia.Node) (kernel.Conv, []*
 	if err != nil {
 		return geometry, nil, err
 	}
-	if l.Bias == nil {
-		return geometry, []*gorgonia.Node{x, w}, nil
+	b, err := l.bias(g, name, geometry)
+	if b == nil {
+		return geometry, []*gorgonia.Node{x, w}, err
 	}
-	if l.Bias.Size() != geometry.CO {
-		return geometry, nil, fmt.Errorf("nn: layer %s: bias of shape %v for %d output channels", name, l.Bias.Value.Shape, geometry.CO)
-	}
-	b, err := g.Param(l.Bias)
 	return geometry, []*gorgonia.Node{x, w, b}, err
 }
 
@@ -185,6 +219,51 @@ func (g *Graph) convBackwardBias(layer string, c kernel.Conv, dy *gorgonia.Node)
 		run: func(rc *runContext, v [][]float32, db []float32) error {
 			kernel.ConvBackwardBias(rc.pool, c, v[0], db)
 			return nil
+		},
+	})
+}
+
+// channelBiasActivation adds y = x + b by channels, followed by a ReLU if
+// asked; b may be nil. The geometry is that of the convolution that gave x.
+func (g *Graph) channelBiasActivation(layer string, c kernel.Conv, x, b *gorgonia.Node, relu bool) (*gorgonia.Node, error) {
+	inputs := []*gorgonia.Node{x}
+	if b != nil {
+		inputs = append(inputs, b)
+	}
+	plane := c.OutH() * c.OutW()
+	ones := make([]float32, plane)
+	for i := range ones {
+		ones[i] = 1
+	}
+	return g.apply(opSpec{
+		layer: layer, kind: "bias and activation", in: inputs, shape: x.Shape(), diff: []bool{true, true}[:len(inputs)],
+		run: func(rc *runContext, v [][]float32, y []float32) error {
+			bias := optional(v, 1)
+			rc.pool.Run(c.N*c.CO, func(i int) {
+				dst := y[i*plane : (i+1)*plane]
+				copy(dst, v[0][i*plane:])
+				if bias != nil {
+					kernel.Axpy(dst, bias[i%c.CO], ones)
+				}
+				if relu {
+					kernel.ReLU(dst, dst)
+				}
+			})
+			return nil
+		},
+		grad: func(g *Graph, y, dy *gorgonia.Node, want []bool) ([]*gorgonia.Node, error) {
+			dz, err := g.beforeReLU(layer, y, dy, relu)
+			if err != nil {
+				return nil, err
+			}
+			grads := make([]*gorgonia.Node, len(inputs))
+			if want[0] {
+				grads[0] = dz
+			}
+			if b != nil && want[1] {
+				grads[1], err = g.convBackwardBias(layer, c, dz)
+			}
+			return grads, err
 		},
 	})
 }

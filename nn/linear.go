@@ -60,7 +60,7 @@ func (l *Linear) forward(g *Graph, x *gorgonia.Node, relu bool) (*gorgonia.Node,
 		}
 	}
 	if l.placement != nil && g.Training() {
-		y, err := l.placement.Product(g, name, l.Weight, x)
+		y, err := l.placement.Product(g, Product{Layer: name, Weight: l.Weight, Output: []int{x.Shape()[0], out}}, x)
 		if err != nil || b == nil && !relu {
 			return y, err
 		}

@@ -5,13 +5,21 @@ import "gorgonia.org/gorgonia"
 // Placement says where the product of a layer is computed. A layer without
 // one multiplies on the spot.
 type Placement interface {
-	// Product adds to a training graph the nodes that compute the layer's
-	// product, without bias and activation: for a Linear with weight [out, in]
-	// and x [batch, in], the node of x·weightᵀ, [batch, out]. The nodes'
-	// derivatives give the gradient of x where it is wanted; that of the weight
-	// is the placement's own affair, which is told by a Remote weight.
-	// Graphs for evaluation use the weight's local value instead.
-	Product(g *Graph, layer string, weight *Param, x *gorgonia.Node) (*gorgonia.Node, error)
+	// Product adds to a training graph the nodes that compute the product of
+	// a layer and x, without bias and activation. The nodes' derivatives give the
+	// gradient of x where it is wanted; that of the weight is the placement's own
+	// affair, which is told by a Remote weight. Graphs for evaluation use the
+	// weight's local value instead.
+	Product(g *Graph, p Product, x *gorgonia.Node) (*gorgonia.Node, error)
+}
+
+// Product is what a layer wants a Placement to compute: of a Linear with weight
+// [out, in] and x [batch, in] it is x·weightᵀ, of a Conv2d their convolution.
+type Product struct {
+	Layer  string
+	Weight *Param
+	Conv   *Conv2dConfig // of a Conv2d; nil of a Linear
+	Output []int         // shape of the result
 }
 
 // Option is a setting of a layer's constructor.

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/coda-ml/coda/coded"
-	"github.com/coda-ml/coda/nn/shard"
 )
 
 // Momenta holds momentum buffers by the name of their parameter, "fc1.weight".
@@ -60,7 +59,7 @@ func Sync(ctx context.Context, model Module) (Momenta, error) {
 		if err != nil {
 			return nil, fmt.Errorf("nn: sync layer %s: %w", p.layer, err)
 		}
-		w, v, err := shard.DecodeLinear(states, l.config, l.decoder)
+		w, v, err := l.config.Decode(states, l.decoder)
 		if err != nil {
 			return nil, fmt.Errorf("nn: sync layer %s: %w", p.layer, err)
 		}
@@ -108,6 +107,7 @@ func PlacedLayers(model Module) ([]string, error) {
 // resident is a layer of a model with its placement.
 type resident struct {
 	layer    string
+	module   placeable
 	weight   NamedParam
 	resident *Resident
 	first    bool // no trainable parameter comes before it
@@ -122,22 +122,24 @@ func residents(model Module) ([]*resident, error) {
 	if err != nil {
 		return nil, err
 	}
-	layers := make(map[*Param]*Linear)
+	layers := make(map[*Param]placeable)
 	for key := range w.names {
-		if l, ok := key.(*Linear); ok {
-			layers[l.Weight] = l
+		if l, ok := key.(placeable); ok {
+			weight, _ := l.product()
+			layers[weight] = l
 		}
 	}
 	var found []*resident
 	first := true
 	for _, p := range w.params {
 		if l := layers[p.Param]; l != nil {
-			if r, ok := l.placement.(*Resident); ok {
+			_, placement := l.product()
+			if r, ok := placement.(*Resident); ok {
 				name := w.names[l]
 				if name == "" {
-					name = "linear"
+					name = l.kind()
 				}
-				found = append(found, &resident{layer: name, weight: p, resident: r, first: first})
+				found = append(found, &resident{layer: name, module: l, weight: p, resident: r, first: first})
 			}
 		}
 		first = first && p.Frozen
@@ -157,9 +159,6 @@ func (p *resident) prepare(momenta Momenta) error {
 	if w.NoDecay {
 		return fmt.Errorf("parameter %s: weights on an executor have one weight decay: NoDecay needs a local layer", w.Name)
 	}
-	if len(w.Value.Shape) != 2 {
-		return fmt.Errorf("parameter %s has shape %v, want [out, in]", w.Name, w.Value.Shape)
-	}
 	if v, ok := momenta[w.Name]; ok && len(v) != w.Size() {
 		return fmt.Errorf("parameter %s has %d values, its momentum %d", w.Name, w.Size(), len(v))
 	}
@@ -167,7 +166,11 @@ func (p *resident) prepare(momenta Momenta) error {
 	if p.code, err = coded.New(r.Code); err != nil {
 		return err
 	}
-	c := shard.LinearConfig{In: w.Value.Shape[1], Out: w.Value.Shape[0], Backward: r.InputGrad || !p.first}
+	backward := r.InputGrad || !p.first
+	c, err := p.module.shard(backward)
+	if err != nil {
+		return fmt.Errorf("parameter %s: %w", w.Name, err)
+	}
 	if err := c.Validate(r.Code.K, 1); err != nil {
 		return err
 	}
@@ -177,9 +180,9 @@ func (p *resident) prepare(momenta Momenta) error {
 	}
 	p.plain = residentLayer{
 		Layer: coded.Layer{
-			Name: p.layer, Kind: shard.KindLinear, Code: r.Code, Chunks: min(r.Chunks, c.MaxChunks(r.Code.K)), Config: raw,
+			Name: p.layer, Kind: c.Kind(), Code: r.Code, Chunks: min(r.Chunks, c.MaxChunks(r.Code.K)), Config: raw,
 		},
-		executor: r.Executor, config: c, decoder: coded.NewDecoder(p.code, coded.DecoderConfig{MaxCond: r.MaxCond}),
+		executor: r.Executor, config: c, backward: backward, decoder: coded.NewDecoder(p.code, coded.DecoderConfig{MaxCond: r.MaxCond}),
 	}
 	return nil
 }
@@ -187,7 +190,7 @@ func (p *resident) prepare(momenta Momenta) error {
 func (p *resident) place(ctx context.Context, momenta Momenta) error {
 	l, w := p.plain, p.weight
 	err := l.executor.Place(ctx, l.Layer, func(slot int) ([]coded.Tensor, error) {
-		return shard.EncodeLinear(w.Value.Data, momenta[w.Name], l.config, p.code, slot)
+		return l.config.Encode(w.Value.Data, momenta[w.Name], p.code, slot)
 	})
 	if err != nil {
 		return err

@@ -40,7 +40,8 @@ var _ Placement = (*Resident)(nil)
 type residentLayer struct {
 	coded.Layer
 	executor coded.Executor
-	config   shard.LinearConfig
+	config   shard.Config
+	backward bool // dX can be had
 	decoder  *coded.Decoder
 }
 
@@ -60,7 +61,8 @@ const (
 // is left out where the gradient of x is not wanted. The second start is there
 // even so if the weight is trained, because the workers make its gradient from
 // x and dy; a ticket makes it a gradient of the first wait.
-func (r *Resident) Product(g *Graph, layer string, weight *Param, x *gorgonia.Node) (*gorgonia.Node, error) {
+func (r *Resident) Product(g *Graph, p Product, x *gorgonia.Node) (*gorgonia.Node, error) {
+	layer, weight := p.Layer, p.Weight
 	l := r.layers[weight]
 	if l == nil {
 		return nil, fmt.Errorf("nn: layer %s has not been placed: call Place before the first step", layer)
@@ -73,7 +75,7 @@ func (r *Resident) Product(g *Graph, layer string, weight *Param, x *gorgonia.No
 			return nil, fmt.Errorf("nn: layer %s: a resident layer can be used once in a model", layer)
 		}
 	}
-	if g.needsGrad(x) && !l.config.Backward {
+	if g.needsGrad(x) && !l.backward {
 		return nil, fmt.Errorf("nn: layer %s: the gradient of its input is wanted, but no trainable parameter comes before it in the model: set InputGrad", layer)
 	}
 	train := !weight.Frozen
@@ -90,18 +92,18 @@ func (r *Resident) Product(g *Graph, layer string, weight *Param, x *gorgonia.No
 		in = append(in, ticket)
 	}
 	return g.apply(opSpec{
-		layer: layer, kind: forwardWait, in: in, shape: []int{x.Shape()[0], l.config.Out},
+		layer: layer, kind: forwardWait, in: in, shape: p.Output,
 		diff:  []bool{false, true, true}[:len(in)],
-		value: l.wait(coded.Forward),
+		value: l.wait(coded.Forward, x.Shape(), p.Output),
 		grad: func(g *Graph, _, dy *gorgonia.Node, want []bool) ([]*gorgonia.Node, error) {
-			return g.residentGrad(l, dy, want)
+			return g.residentGrad(l, x.Shape(), dy, want)
 		},
 	})
 }
 
 // residentGrad adds the backward product for the inputs of a forward wait:
-// its start, x and, if the weight is trained, the ticket.
-func (g *Graph) residentGrad(l *residentLayer, dy *gorgonia.Node, want []bool) ([]*gorgonia.Node, error) {
+// its start, x of the given shape and, if the weight is trained, the ticket.
+func (g *Graph) residentGrad(l *residentLayer, x []int, dy *gorgonia.Node, want []bool) ([]*gorgonia.Node, error) {
 	grads := make([]*gorgonia.Node, len(want))
 	train := len(want) > 2
 	round := coded.Round{Layer: l.Name, Product: coded.Backward, Keep: train, Discard: !want[1]}
@@ -114,8 +116,8 @@ func (g *Graph) residentGrad(l *residentLayer, dy *gorgonia.Node, want []bool) (
 	}
 	if want[1] {
 		grads[1], err = g.apply(opSpec{
-			layer: l.Name, kind: backwardWait, in: []*gorgonia.Node{started, dy}, shape: []int{dy.Shape()[0], l.config.In},
-			value: l.wait(coded.Backward),
+			layer: l.Name, kind: backwardWait, in: []*gorgonia.Node{started, dy}, shape: x,
+			value: l.wait(coded.Backward, dy.Shape(), x),
 		})
 	}
 	return grads, err
@@ -160,10 +162,10 @@ func (p *pendingValue) release() {
 	}
 }
 
-// wait returns the operation that waits for a round and decodes its result,
-// chunk by chunk, into the operation's output. Its other inputs are there to
-// keep the operand of the round unchanged meanwhile.
-func (l *residentLayer) wait(product coded.Product) func(*runContext, []gorgonia.Value, []float32) (gorgonia.Value, error) {
+// wait returns the operation that waits for a round with an operand of a shape
+// and decodes its result, chunk by chunk, into the operation's output. Its other
+// inputs are there to keep the operand unchanged meanwhile.
+func (l *residentLayer) wait(product coded.Product, operand, result []int) func(*runContext, []gorgonia.Value, []float32) (gorgonia.Value, error) {
 	d := shard.NewProductDecoder(l.Layer, l.config, l.decoder, product)
 	return func(rc *runContext, in []gorgonia.Value, out []float32) (gorgonia.Value, error) {
 		p, ok := in[0].(*pendingValue)
@@ -175,6 +177,6 @@ func (l *residentLayer) wait(product coded.Product) func(*runContext, []gorgonia
 		if err != nil {
 			return nil, err
 		}
-		return nil, d.Decode(out, chunks)
+		return nil, d.Decode(coded.Tensor{Shape: result, Data: out}, operand, chunks)
 	}
 }

@@ -98,7 +98,7 @@ func (l *layerBench) place(ctx context.Context) error {
 	l.x, l.dy = randomSlice(rng, batch*in), randomSlice(rng, batch*outputs)
 	l.y, l.dx = make([]float32, batch*outputs), make([]float32, batch*in)
 	return l.cluster.coordinator.Place(ctx, l.layer, func(slot int) ([]coded.Tensor, error) {
-		return shard.EncodeLinear(weight, nil, l.config, code, slot)
+		return l.config.Encode(weight, nil, code, slot)
 	})
 }
 
@@ -145,11 +145,11 @@ func (l *layerBench) makeStep(ctx context.Context) error {
 	l.step++
 	l.rounds, l.decode = l.rounds[:0], 0
 	batch := l.b.Batch
-	err := l.round(ctx, coded.Forward, coded.Tensor{Shape: []int{batch, l.b.In}, Data: l.x}, l.forward, l.y)
+	err := l.round(ctx, coded.Forward, matrix(batch, l.b.In, l.x), l.forward, matrix(batch, l.b.Outputs, l.y))
 	if err != nil {
 		return err
 	}
-	err = l.round(ctx, coded.Backward, coded.Tensor{Shape: []int{batch, l.b.Outputs}, Data: l.dy}, l.backward, l.dx)
+	err = l.round(ctx, coded.Backward, matrix(batch, l.b.Outputs, l.dy), l.backward, matrix(batch, l.b.In, l.dx))
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,11 @@ func (l *layerBench) makeStep(ctx context.Context) error {
 	return l.cluster.coordinator.Update(ctx, coded.Update{Step: l.step, LR: 1e-9, Momentum: 0.9, Scale: 1})
 }
 
-func (l *layerBench) round(ctx context.Context, p coded.Product, operand coded.Tensor, d *shard.ProductDecoder, dst []float32) error {
+func matrix(rows, cols int, data []float32) coded.Tensor {
+	return coded.Tensor{Shape: []int{rows, cols}, Data: data}
+}
+
+func (l *layerBench) round(ctx context.Context, p coded.Product, operand coded.Tensor, d *shard.ProductDecoder, dst coded.Tensor) error {
 	pending, err := l.cluster.coordinator.Start(ctx, coded.Round{Layer: l.layer.Name, Product: p, Step: l.step, Operand: operand, Keep: true})
 	if err != nil {
 		return err
@@ -168,7 +172,7 @@ func (l *layerBench) round(ctx context.Context, p coded.Product, operand coded.T
 		return err
 	}
 	began := l.b.now()
-	err = d.Decode(dst, answers)
+	err = d.Decode(dst, operand.Shape, answers)
 	l.decode += l.b.now().Sub(began)
 	return err
 }

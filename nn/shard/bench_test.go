@@ -30,7 +30,7 @@ func BenchmarkShard(b *testing.B) {
 					}
 				}
 			}
-			report(b, s.Flops(p, batch))
+			report(b, s.Flops(p, x.Shape))
 		})
 	}
 	b.Run("update/4096x4096/batch=64", func(b *testing.B) {
@@ -45,6 +45,6 @@ func BenchmarkShard(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		report(b, s.UpdateFlops(batch))
+		report(b, s.UpdateFlops(x.Shape))
 	})
 }

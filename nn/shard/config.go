@@ -3,124 +3,112 @@ package shard
 import (
 	"bytes"
 	"fmt"
-	"strings"
 
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/coda-ml/coda/coded"
 )
 
-// KindLinear is the coded.Layer.Kind of a fully connected layer.
-const KindLinear = "linear"
-
 // Bounds of what a worker accepts, so that a message cannot make it reserve
 // memory without end.
 const (
 	maxFeatures = 1 << 24 // in or out
-	maxElements = 1 << 30 // of one tensor of a shard
+	maxElements = 1 << 30 // of one tensor
 	maxBlocks   = 1 << 12 // k of the code
 )
 
-// LinearConfig describes a fully connected layer to the workers.
-type LinearConfig struct {
-	In       int  `msgpack:"in"`       // input features
-	Out      int  `msgpack:"out"`      // output features
-	Backward bool `msgpack:"backward"` // dX is wanted: a second coded copy is kept for it
+// Config describes a resident layer of some kind: a LinearConfig or a
+// Conv2dConfig.
+type Config interface {
+	fmt.Stringer
+	// Kind is the layer's coded.Layer.Kind.
+	Kind() string
+	// Marshal writes the configuration as coded.Layer.Config.
+	Marshal() ([]byte, error)
+	// Validate tells, all at once, what speaks against cutting the layer into k
+	// blocks of features and its shards into so many chunks.
+	Validate(k, chunks int) error
+	// MaxChunks is the largest number of chunks into which the products of a
+	// shard can be cut: the features of its smaller block.
+	MaxChunks(k int) int
+	// Encode returns the state of the shard at a slot for a layer with the given
+	// weight and momentum, in the layout of the layer's parameter; a nil momentum
+	// is zero.
+	Encode(weight, momentum []float32, code *coded.Code, slot int) ([]coded.Tensor, error)
+	// Decode returns the weight and the momentum from the states of a sufficient
+	// set of slots after the same update, in the order of slots. It fails with an
+	// error of kind coded.ErrTooFewResults for a smaller set and of kind
+	// coded.ErrIllConditioned for one that amplifies rounding too much.
+	Decode(states []coded.ShardState, d *coded.Decoder) (weight, momentum []float32, err error)
+
+	// copies returns the shapes of the coded copies of a shard; that of R is nil
+	// if the layer keeps none.
+	copies(k int) (f, r []int)
+	// cut tells how the result of a product of an operand of a shape is cut.
+	cut(p coded.Product, operand []int, k, chunks int) (cut, error)
 }
 
-// Marshal writes the configuration as coded.Layer.Config.
-func (c LinearConfig) Marshal() ([]byte, error) { return msgpack.Marshal(c) }
-
-// ParseLinearConfig reads what Marshal wrote. It refuses fields that it does
-// not know and bytes after the end; Validate checks the values.
-func ParseLinearConfig(b []byte) (LinearConfig, error) {
+// parse reads what Marshal wrote. It refuses fields that it does not know and
+// bytes after the end; Validate checks the values.
+func parse[C any](kind string, b []byte) (C, error) {
 	r := bytes.NewReader(b)
 	d := msgpack.NewDecoder(r)
 	d.DisallowUnknownFields(true)
-	var c LinearConfig
+	var c, none C
 	if err := d.Decode(&c); err != nil {
-		return LinearConfig{}, fmt.Errorf("shard: linear configuration: %w", err)
+		return none, fmt.Errorf("shard: %s configuration: %w", kind, err)
 	}
 	if r.Len() > 0 {
-		return LinearConfig{}, fmt.Errorf("shard: linear configuration: %d bytes after the end", r.Len())
+		return none, fmt.Errorf("shard: %s configuration: %d bytes after the end", kind, r.Len())
 	}
 	return c, nil
 }
 
-// Validate tells, all at once, what speaks against cutting the layer into k
-// blocks of features and its shards into so many chunks.
-func (c LinearConfig) Validate(k, chunks int) error {
-	var problems []string
-	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
-	if k < 1 || k > maxBlocks {
-		add("%d blocks, want 1 to %d", k, maxBlocks)
+// problems gathers what is wrong.
+type problems []string
+
+func (p *problems) add(format string, args ...any) { *p = append(*p, fmt.Sprintf(format, args...)) }
+
+// features checks a number of features (or channels) of one side of a layer. It is
+// cut into k blocks if cut is set.
+func (p *problems) features(name, what string, size, k int, cut bool) {
+	if size < 1 || size > maxFeatures {
+		p.add("%s has %d %s, want 1 to %d", name, size, what, maxFeatures)
+	} else if cut && size < k {
+		p.add("%s has %d %s, fewer than the %d blocks of the code: the layer has to stay local", name, size, what, k)
 	}
-	for _, f := range []struct {
-		name string
-		size int
-	}{{"in", c.In}, {"out", c.Out}} {
-		if f.size < 1 || f.size > maxFeatures {
-			add("%s has %d features, want 1 to %d", f.name, f.size, maxFeatures)
-		} else if f.size < k {
-			add("%s has %d features, fewer than the %d blocks of the code: the layer has to stay local", f.name, f.size, k)
+}
+
+// shards checks the size of the copies and the number of chunks.
+func (p *problems) shards(c Config, k, chunks int) {
+	f, r := c.copies(k)
+	for _, shape := range [][]int{f, r} {
+		if shape != nil && !bounded(shape, maxElements) {
+			p.add("a shard of %v values, want at most %d", shape, maxElements)
+			return
 		}
 	}
-	if len(problems) == 0 {
-		f, r := c.sides(k)
-		if f.size() > maxElements || r.size() > maxElements {
-			add("a shard of %dx%d values, want at most %d", f.rows, f.cols, maxElements)
+	if most := c.MaxChunks(k); chunks < 1 || chunks > most {
+		p.add("%d chunks, want 1 to %d (the features of a block)", chunks, most)
+	}
+}
+
+// bounded tells whether a shape of positive dimensions has at most so many elements.
+func bounded(shape []int, most int) bool {
+	n := 1
+	for _, d := range shape {
+		if d > most || n > most/d {
+			return false
 		}
-		if most := c.MaxChunks(k); chunks < 1 || chunks > most {
-			add("%d chunks, want 1 to %d (the rows of a shard)", chunks, most)
-		}
+		n *= d
 	}
-	if len(problems) > 0 {
-		return fmt.Errorf("shard: linear layer %dx%d: %s", c.In, c.Out, strings.Join(problems, "; "))
-	}
-	return nil
+	return true
 }
 
-// MaxChunks is the largest number of chunks into which the products of a shard
-// can be cut: the features of its smaller block.
-func (c LinearConfig) MaxChunks(k int) int {
-	f, r := c.sides(k)
-	if !c.Backward {
-		return f.rows
-	}
-	return min(f.rows, r.rows)
-}
-
-// sides returns the shapes of the two coded copies: F holds blocks of output
-// features, R blocks of input features.
-func (c LinearConfig) sides(k int) (f, r side) {
-	return side{rows: coded.Blocks(c.Out, k).Size, cols: c.In}, side{rows: coded.Blocks(c.In, k).Size, cols: c.Out}
-}
-
-// copies is the number of coded copies: F, and R if dX is wanted.
-func (c LinearConfig) copies() int {
-	if c.Backward {
-		return 2
-	}
-	return 1
-}
-
-// side is the shape of one coded copy: a block of rows features, each with the
-// cols weights to the features of the other side.
-type side struct{ rows, cols int }
-
-func (s side) size() int { return s.rows * s.cols }
-
-// Partition returns the blocks of columns that a product's result is cut into.
-func (c LinearConfig) Partition(p coded.Product, k int) coded.Partition {
-	if p == coded.Backward {
-		return coded.Blocks(c.In, k)
-	}
-	return coded.Blocks(c.Out, k)
-}
-
-// ChunkRange returns the columns lo to hi of every block of a result, 0 <= lo <
-// hi <= size of a block, that a chunk of the product computes. The last blocks may
-// be shorter than size: what lies beyond their end is padding.
+// ChunkRange returns the part lo to hi, 0 <= lo < hi <= size, of a length (the
+// columns of every block of a result, or the samples of a batch) that a chunk of a
+// product computes. The last blocks may be shorter than size: what lies beyond
+// their end is padding.
 func ChunkRange(size, chunks, chunk int) (lo, hi int) {
 	return chunk * size / chunks, (chunk + 1) * size / chunks
 }

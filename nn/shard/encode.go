@@ -6,10 +6,13 @@ import (
 	"github.com/coda-ml/coda/coded"
 )
 
-// EncodeLinear returns the state of the shard at a slot for a layer with the
-// given weight and momentum, both [out, in] in row-major order; a nil momentum
-// is zero.
-func EncodeLinear(weight, momentum []float32, c LinearConfig, code *coded.Code, slot int) ([]coded.Tensor, error) {
+// encoder writes one coded copy of x, which has the layout of the layer's
+// parameter, with the coefficients of a slot.
+type encoder func(dst coded.Tensor, x []float32, row []float64) error
+
+// encode is the Encode of every kind: encoders are those of F and R, size that
+// of the layer's parameter.
+func encode(c Config, size int, encoders []encoder, weight, momentum []float32, code *coded.Code, slot int) ([]coded.Tensor, error) {
 	if err := c.Validate(code.K(), 1); err != nil {
 		return nil, err
 	}
@@ -17,15 +20,21 @@ func EncodeLinear(weight, momentum []float32, c LinearConfig, code *coded.Code, 
 	if row == nil {
 		return nil, fmt.Errorf("shard: slot %d of code %v: it has no row in a generator", slot, code)
 	}
-	if want := c.In * c.Out; len(weight) != want || momentum != nil && len(momentum) != want {
-		return nil, fmt.Errorf("shard: linear layer %dx%d: %d weights and %d momenta, want %d", c.In, c.Out, len(weight), len(momentum), want)
+	if len(weight) != size || momentum != nil && len(momentum) != size {
+		return nil, fmt.Errorf("shard: %v: %d weights and %d momenta, want %d", c, len(weight), len(momentum), size)
 	}
+	f, r := c.copies(code.K())
 	state := make([]coded.Tensor, 0, 4)
-	for _, encode := range []func([]float32, LinearConfig, []float64) (coded.Tensor, error){encodeF, encodeR}[:c.copies()] {
+	for i, shape := range [][]int{f, r} {
+		if shape == nil {
+			break
+		}
 		for _, x := range [][]float32{weight, momentum} {
-			t, err := encode(x, c, row)
-			if err != nil {
-				return nil, fmt.Errorf("shard: linear layer %dx%d: %w", c.In, c.Out, err)
+			t := coded.NewTensor(shape...)
+			if x != nil {
+				if err := encoders[i](t, x, row); err != nil {
+					return nil, fmt.Errorf("shard: %v: %w", c, err)
+				}
 			}
 			state = append(state, t)
 		}
@@ -33,69 +42,42 @@ func EncodeLinear(weight, momentum []float32, c LinearConfig, code *coded.Code, 
 	return state, nil
 }
 
-// encodeF combines blocks of output features, which are rows of x [out, in].
-func encodeF(x []float32, c LinearConfig, row []float64) (coded.Tensor, error) {
-	f, _ := c.sides(len(row))
-	t := coded.NewTensor(f.rows, f.cols)
-	if x == nil {
-		return t, nil
-	}
-	return t, coded.EncodeRows(t, row, c.tensor(x), coded.Blocks(c.Out, len(row)))
-}
-
-// encodeR combines blocks of input features, which are columns of x [out, in],
-// and makes them rows.
-func encodeR(x []float32, c LinearConfig, row []float64) (coded.Tensor, error) {
-	_, r := c.sides(len(row))
-	t := coded.NewTensor(r.rows, r.cols)
-	if x == nil {
-		return t, nil
-	}
-	columns := coded.NewTensor(r.cols, r.rows)
-	if err := coded.EncodeColumns(columns, row, c.tensor(x), coded.Blocks(c.In, len(row))); err != nil {
-		return coded.Tensor{}, err
-	}
-	for o := range r.cols {
-		for i, v := range columns.Data[o*r.rows : (o+1)*r.rows] {
-			t.Data[i*r.cols+o] = v
-		}
-	}
-	return t, nil
-}
-
-// tensor is x as a weight of the layer.
-func (c LinearConfig) tensor(x []float32) coded.Tensor {
-	return coded.Tensor{Shape: []int{c.Out, c.In}, Data: x}
-}
-
-// DecodeLinear returns the weight and the momentum, both [out, in], from the
-// states of a sufficient set of slots after the same update, in the order of
-// slots. It fails with an error of kind coded.ErrTooFewResults for a smaller set
-// and of kind coded.ErrIllConditioned for one that amplifies rounding too much.
-func DecodeLinear(states []coded.ShardState, c LinearConfig, d *coded.Decoder) (weight, momentum []float32, err error) {
+// decode is the Decode of every kind: combine decodes a tensor of the layer from
+// tensors of the kind of F.
+func decode(c Config, size int, states []coded.ShardState, d *coded.Decoder,
+	combine func(dst []float32, weights [][]float64, f []coded.Tensor) error) (weight, momentum []float32, err error) {
 	fail := func(err error) ([]float32, []float32, error) {
-		return nil, nil, fmt.Errorf("shard: decode linear layer %dx%d: %w", c.In, c.Out, err)
+		return nil, nil, fmt.Errorf("shard: decode %v: %w", c, err)
 	}
-	code := d.Code()
-	if err := c.Validate(code.K(), 1); err != nil {
+	if err := c.Validate(d.Code().K(), 1); err != nil {
 		return nil, nil, err
+	}
+	f, r := c.copies(d.Code().K())
+	tensors := 2
+	if r != nil {
+		tensors = 4
 	}
 	have := make([]int, len(states))
 	results := [2][]coded.Tensor{} // F and its momentum
 	for i, s := range states {
-		if len(s.State) != 2*c.copies() || i > 0 && s.Slot <= have[i-1] {
-			return fail(fmt.Errorf("state %d is of slot %d and has %d tensors, want ascending slots and %d", i, s.Slot, len(s.State), 2*c.copies()))
+		if len(s.State) != tensors || i > 0 && s.Slot <= have[i-1] {
+			return fail(fmt.Errorf("state %d is of slot %d and has %d tensors, want ascending slots and %d", i, s.Slot, len(s.State), tensors))
 		}
 		have[i] = s.Slot
-		results[0], results[1] = append(results[0], s.State[0]), append(results[1], s.State[1])
+		for q := range results {
+			if t := s.State[q]; !shaped(t, f) {
+				return fail(fmt.Errorf("state %d: tensor %d has shape %v and %d values, want %v", i, q, t.Shape, len(t.Data), f))
+			}
+			results[q] = append(results[q], s.State[q])
+		}
 	}
 	w, err := d.Weights(have)
 	if err != nil {
 		return fail(err)
 	}
-	decoded := [2][]float32{make([]float32, c.In*c.Out), make([]float32, c.In*c.Out)}
+	decoded := [2][]float32{make([]float32, size), make([]float32, size)}
 	for q, x := range decoded {
-		if err := coded.DecodeRows(c.tensor(x), w.D, results[q], coded.Blocks(c.Out, code.K()), 0); err != nil {
+		if err := combine(x, w.D, results[q]); err != nil {
 			return fail(err)
 		}
 	}

@@ -27,13 +27,13 @@ func TestDecodeInvertsEncode(t *testing.T) {
 		slices.Sort(set)
 		var list []coded.ShardState
 		for _, slot := range set {
-			state, err := shard.EncodeLinear(weight, momentum, c, code, slot)
+			state, err := c.Encode(weight, momentum, code, slot)
 			if err != nil {
 				rt.Fatal(err)
 			}
 			list = append(list, coded.ShardState{Slot: slot, State: state})
 		}
-		w, v, err := shard.DecodeLinear(list, c, coded.NewDecoder(code, coded.DecoderConfig{}))
+		w, v, err := c.Decode(list, coded.NewDecoder(code, coded.DecoderConfig{}))
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -46,7 +46,7 @@ func TestDecodeInvertsEncode(t *testing.T) {
 
 func TestNilMomentumIsZero(t *testing.T) {
 	c := shard.LinearConfig{In: 5, Out: 6, Backward: true}
-	state, err := shard.EncodeLinear(make([]float32, 30), nil, c, newCode(t, trigonometric(3, 2)), 0)
+	state, err := c.Encode(make([]float32, 30), nil, newCode(t, trigonometric(3, 2)), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,13 +60,13 @@ func TestNilMomentumIsZero(t *testing.T) {
 func TestEncodeRefuses(t *testing.T) {
 	code := newCode(t, trigonometric(6, 4))
 	c := shard.LinearConfig{In: 5, Out: 6}
-	_, err := shard.EncodeLinear(make([]float32, 29), nil, c, code, 0)
+	_, err := c.Encode(make([]float32, 29), nil, code, 0)
 	wantError(t, err, "5x6", "29 weights", "want 30")
-	_, err = shard.EncodeLinear(make([]float32, 30), make([]float32, 1), c, code, 0)
+	_, err = c.Encode(make([]float32, 30), make([]float32, 1), code, 0)
 	wantError(t, err, "1 momenta", "want 30")
-	_, err = shard.EncodeLinear(make([]float32, 30), nil, c, code, 6)
+	_, err = c.Encode(make([]float32, 30), nil, code, 6)
 	wantError(t, err, "slot 6")
-	_, err = shard.EncodeLinear(make([]float32, 15), nil, shard.LinearConfig{In: 5, Out: 3}, code, 0)
+	_, err = shard.LinearConfig{In: 5, Out: 3}.Encode(make([]float32, 15), nil, code, 0)
 	wantError(t, err, "out has 3 features", "stay local")
 }
 
@@ -76,27 +76,27 @@ func TestDecodeRefuses(t *testing.T) {
 	d := coded.NewDecoder(code, coded.DecoderConfig{})
 	var list []coded.ShardState
 	for slot := range 4 {
-		state, err := shard.EncodeLinear(make([]float32, 64), nil, c, code, slot)
+		state, err := c.Encode(make([]float32, 64), nil, code, slot)
 		if err != nil {
 			t.Fatal(err)
 		}
 		list = append(list, coded.ShardState{Slot: slot, State: state})
 	}
-	_, _, err := shard.DecodeLinear(list[:3], c, d)
+	_, _, err := c.Decode(list[:3], d)
 	if !errors.Is(err, coded.ErrTooFewResults) {
 		t.Errorf("three states: %v, want an error of kind %v", err, coded.ErrTooFewResults)
 	}
-	_, _, err = shard.DecodeLinear(list, c, coded.NewDecoder(code, coded.DecoderConfig{MaxCond: 1.5}))
+	_, _, err = c.Decode(list, coded.NewDecoder(code, coded.DecoderConfig{MaxCond: 1.5}))
 	if !errors.Is(err, coded.ErrIllConditioned) {
 		t.Errorf("condition limit 1.5: %v, want an error of kind %v", err, coded.ErrIllConditioned)
 	}
-	_, _, err = shard.DecodeLinear([]coded.ShardState{list[1], list[0], list[2], list[3]}, c, d)
+	_, _, err = c.Decode([]coded.ShardState{list[1], list[0], list[2], list[3]}, d)
 	wantError(t, err, "state 1 is of slot 0", "ascending")
 	short := slices.Clone(list)
 	short[2].State = short[2].State[:1]
-	_, _, err = shard.DecodeLinear(short, c, d)
+	_, _, err = c.Decode(short, d)
 	wantError(t, err, "slot 2", "1 tensors", "2")
 	short[2].State = []coded.Tensor{coded.NewTensor(2, 7), coded.NewTensor(2, 8)}
-	_, _, err = shard.DecodeLinear(short, c, d)
+	_, _, err = c.Decode(short, d)
 	wantError(t, err, "8x8", "[2 7]")
 }

@@ -34,7 +34,7 @@ func Example() {
 	ctx := context.Background()
 	local := shard.NewLocal(shard.LocalConfig{Survivors: func(*coded.Code, coded.Round, int) []int { return []int{0, 2} }})
 	err = local.Place(ctx, layer, func(slot int) ([]coded.Tensor, error) {
-		return shard.EncodeLinear(weight, nil, config, code, slot)
+		return config.Encode(weight, nil, code, slot)
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -45,7 +45,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	decoded, _, err := shard.DecodeLinear(states, config, coded.NewDecoder(code, coded.DecoderConfig{}))
+	decoded, _, err := config.Decode(states, coded.NewDecoder(code, coded.DecoderConfig{}))
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -12,12 +12,17 @@ func Factories() map[string]coded.Factory { return FactoriesOn(nil) }
 // FactoriesOn is Factories with a pool on which the shards compute.
 func FactoriesOn(pool *kernel.Pool) map[string]coded.Factory {
 	return map[string]coded.Factory{
-		KindLinear: func(l coded.Layer, slot int) (coded.Shard, error) {
-			s, err := NewLinear(l, slot, pool)
-			if err != nil { // not a nil *Linear in a Shard
-				return nil, err
-			}
-			return s, nil
-		},
+		KindLinear: factory(pool, NewLinear),
+		KindConv2d: factory(pool, NewConv2d),
+	}
+}
+
+func factory[S coded.Shard](pool *kernel.Pool, build func(coded.Layer, int, *kernel.Pool) (S, error)) coded.Factory {
+	return func(l coded.Layer, slot int) (coded.Shard, error) {
+		s, err := build(l, slot, pool)
+		if err != nil { // not a nil S in a Shard
+			return nil, err
+		}
+		return s, nil
 	}
 }

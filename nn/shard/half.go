@@ -6,42 +6,15 @@ import (
 )
 
 // half is one coded copy of a layer's weights with its momentum and the
-// gradient that waits for the next update, each rows x cols. Row r belongs to
-// feature r of every block; the product of an operand with cols columns is
-// operand * w^T, so a chunk of columns of the product is a range of whole rows.
+// gradient that waits for the next update, all of one shape.
 type half struct {
-	side
 	w, v, g coded.Tensor
-	coded   matrix // an operand's coded block, batch x rows
-	product matrix // result of multiply
+	coded   buffer // an operand's coded block
+	product buffer // result of the last product
 }
 
-func newHalf(s side) half {
-	return half{side: s, w: coded.NewTensor(s.rows, s.cols), v: coded.NewTensor(s.rows, s.cols), g: coded.NewTensor(s.rows, s.cols)}
-}
-
-// multiply computes columns lo to hi of x * w^T. The result is borrowed.
-func (h *half) multiply(pool *kernel.Pool, x coded.Tensor, lo, hi int) coded.Tensor {
-	batch, n := x.Shape[0], hi-lo
-	y := h.product.resize(batch, n)
-	kernel.Gemm(pool, false, true, batch, n, h.cols, 1, x.Data, h.cols, h.w.Data[lo*h.cols:], h.cols, 0, y.Data, n)
-	return y
-}
-
-// accumulate adds (sum_j row[j] y_j)^T * x to the gradient, where y_j are the
-// blocks of columns of y. The gradient is overwritten if it is the first.
-func (h *half) accumulate(pool *kernel.Pool, row []float64, y, x coded.Tensor, first bool) error {
-	batch := x.Shape[0]
-	block := h.coded.resize(batch, h.rows)
-	if err := coded.EncodeColumns(block, row, y, coded.Blocks(y.Shape[1], len(row))); err != nil {
-		return err
-	}
-	var beta float32
-	if !first {
-		beta = 1
-	}
-	kernel.Gemm(pool, true, false, h.rows, h.cols, batch, 1, block.Data, h.rows, x.Data, h.cols, beta, h.g.Data, h.cols)
-	return nil
+func newHalf(shape ...int) half {
+	return half{w: coded.NewTensor(shape...), v: coded.NewTensor(shape...), g: coded.NewTensor(shape...)}
 }
 
 // apply makes one step of the optimiser with the gradient.
@@ -51,18 +24,28 @@ func (h *half) apply(u coded.Update) {
 	})
 }
 
-// matrix is memory for a matrix whose size varies with the batch.
-type matrix struct {
+// buffer is memory for a tensor whose size varies with the batch.
+type buffer struct {
 	data  []float32
-	shape [2]int
+	shape []int
 }
 
-// resize returns a matrix with undefined elements in the memory of m, which
+// resize returns a tensor with undefined elements in the memory of b, which
 // grows if it has to.
-func (m *matrix) resize(rows, cols int) coded.Tensor {
-	if n := rows * cols; cap(m.data) < n {
-		m.data = make([]float32, n)
+func (b *buffer) resize(shape ...int) coded.Tensor {
+	n := elements(shape)
+	if cap(b.data) < n {
+		b.data = make([]float32, n)
 	}
-	m.shape = [2]int{rows, cols}
-	return coded.Tensor{Shape: m.shape[:], Data: m.data[:rows*cols]}
+	b.shape = append(b.shape[:0], shape...)
+	return coded.Tensor{Shape: b.shape, Data: b.data[:n]}
+}
+
+// elements is the number of values of a shape.
+func elements(shape []int) int {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return n
 }

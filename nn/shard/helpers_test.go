@@ -40,7 +40,7 @@ func newShards(t testing.TB, l coded.Layer, c shard.LinearConfig, weight, moment
 		if err != nil {
 			t.Fatal(err)
 		}
-		state, err := shard.EncodeLinear(weight, momentum, c, code, slot)
+		state, err := c.Encode(weight, momentum, code, slot)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,27 +126,34 @@ func product(a []float32, transA bool, b []float32, transB bool, m, k, n int) []
 // decodeProduct gathers every chunk of a product from the slots of a set.
 func decodeProduct(t testing.TB, shards []*shard.Linear, l coded.Layer, c shard.LinearConfig, p coded.Product, x coded.Tensor, set []int) []float32 {
 	t.Helper()
-	w, err := coded.NewDecoder(newCode(t, l.Code), coded.DecoderConfig{}).Weights(set)
-	if err != nil {
-		t.Fatal(err)
+	cols := c.Out
+	if p == coded.Backward {
+		cols = c.In
 	}
-	part := c.Partition(p, l.Code.K)
-	y := coded.NewTensor(x.Shape[0], part.Total)
+	y := coded.NewTensor(x.Shape[0], cols)
+	decodeTo(t, y, shards, l, c, p, x, set)
+	return y.Data
+}
+
+// decodeTo is decodeProduct for layers of any kind: it writes to y.
+func decodeTo[S coded.Shard](t testing.TB, y coded.Tensor, shards []S, l coded.Layer, c shard.Config, p coded.Product, x coded.Tensor, set []int) {
+	t.Helper()
+	var chunks [][]coded.Answer
 	for chunk := range l.Chunks {
-		lo, _ := shard.ChunkRange(part.Size, l.Chunks, chunk)
-		var results []coded.Tensor
+		var answers []coded.Answer
 		for _, slot := range set {
 			r, err := shards[slot].Multiply(p, x, chunk)
 			if err != nil {
 				t.Fatal(err)
 			}
-			results = append(results, clone(r))
+			answers = append(answers, coded.Answer{Slot: slot, Result: clone(r)})
 		}
-		if err := coded.DecodeColumns(y, w.D, results, part, lo); err != nil {
-			t.Fatal(err)
-		}
+		chunks = append(chunks, answers)
 	}
-	return y.Data
+	d := shard.NewProductDecoder(l, c, coded.NewDecoder(newCode(t, l.Code), coded.DecoderConfig{}), p)
+	if err := d.Decode(y, x.Shape, chunks); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func clone(t coded.Tensor) coded.Tensor {

@@ -95,7 +95,7 @@ func TestWithoutBackwardKeepsNoSecondCopy(t *testing.T) {
 	}
 	_, err = s.Multiply(coded.Backward, coded.NewTensor(1, 6), 0)
 	wantError(t, err, "layer fc1, slot 1", "backward", "without")
-	if got := s.Flops(coded.Backward, 3); got != 0 {
+	if got := s.Flops(coded.Backward, []int{3, 6}); got != 0 {
 		t.Errorf("%v flops of a product that it does not have", got)
 	}
 }
@@ -163,7 +163,7 @@ func TestFlops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f, b, u := s.Flops(coded.Forward, 5), s.Flops(coded.Backward, 5), s.UpdateFlops(5); f != 2*5*2*8 || b != 2*5*2*6 || u != f+b {
+	if f, b, u := s.Flops(coded.Forward, []int{5, 8}), s.Flops(coded.Backward, []int{5, 6}), s.UpdateFlops([]int{5, 8}); f != 2*5*2*8 || b != 2*5*2*6 || u != f+b {
 		t.Errorf("flops forward %v, backward %v, update %v, want 160, 120, 280", f, b, u)
 	}
 }
@@ -176,7 +176,7 @@ func TestPool(t *testing.T) {
 	config := shard.LinearConfig{In: 60, Out: 40, Backward: true}
 	layer := newLayer(t, "fc", config, trigonometric(6, 4), 3)
 	code := newCode(t, layer.Code)
-	state, err := shard.EncodeLinear(normal(rng, 60*40), nil, config, code, 2)
+	state, err := config.Encode(normal(rng, 60*40), nil, code, 2)
 	if err != nil {
 		t.Fatal(err)
 	}

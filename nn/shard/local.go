@@ -46,7 +46,7 @@ type operand struct {
 type answers struct {
 	list   [][]coded.Answer
 	data   []float32
-	shapes [][2]int
+	shapes []int
 }
 
 var _ coded.Executor = (*Local)(nil)
@@ -290,7 +290,7 @@ func (r *round) compute(ctx context.Context, a *answers) error {
 	l := r.layer
 	a.data = a.data[:0]
 	a.list = slices.Grow(a.list[:0], l.Chunks)[:l.Chunks]
-	a.shapes = slices.Grow(a.shapes[:0], l.Chunks*len(l.shards))
+	a.shapes = a.shapes[:0]
 	for chunk := range l.Chunks {
 		if err := context.Cause(ctx); err != nil {
 			return fmt.Errorf("shard: layer %s: %s product: %w", l.Name, r.round.Product, err)
@@ -316,10 +316,12 @@ func (r *round) compute(ctx context.Context, a *answers) error {
 	return nil
 }
 
-// shape copies the shape of a matrix into memory that lasts.
+// shape copies a shape into memory that lasts: like a.data, what was given out
+// stays when the memory grows.
 func (a *answers) shape(s []int) []int {
-	a.shapes = append(a.shapes, [2]int{s[0], s[1]})
-	return a.shapes[len(a.shapes)-1][:]
+	at := len(a.shapes)
+	a.shapes = append(a.shapes, s...)
+	return a.shapes[at:len(a.shapes):len(a.shapes)]
 }
 
 // Release implements coded.Pending.

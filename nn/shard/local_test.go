@@ -26,7 +26,7 @@ func place(t *testing.T, e *shard.Local, weight []float32) {
 	c := shard.LinearConfig{In: 8, Out: 12, Backward: true}
 	l := newLayer(t, "fc1", c, trigonometric(6, 4), 2)
 	err := e.Place(t.Context(), l, func(slot int) ([]coded.Tensor, error) {
-		return shard.EncodeLinear(weight, nil, c, newCode(t, l.Code), slot)
+		return c.Encode(weight, nil, newCode(t, l.Code), slot)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +178,7 @@ func TestLocalUpdate(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := shard.LinearConfig{In: 8, Out: 12, Backward: true}
-	w, _, err := shard.DecodeLinear(list, c, coded.NewDecoder(newCode(t, trigonometric(6, 4)), coded.DecoderConfig{}))
+	w, _, err := c.Decode(list, coded.NewDecoder(newCode(t, trigonometric(6, 4)), coded.DecoderConfig{}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,57 +2,139 @@ package shard
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/coda-ml/coda/coded"
 )
 
-// ProductDecoder decodes the answers of one product of a placed Linear, round
-// after round. One goroutine uses it. After the first round it allocates nothing.
+// cut tells how the result of a product is cut into blocks, which the code
+// combines, and into chunks, which the workers compute. The result is
+// [batch, groups*features] and, of a convolution, [.., height, width]; the
+// features of every group are cut into blocks alike.
+type cut struct {
+	batch, groups int
+	blocks        coded.Partition // of the features of a group
+	plane         []int           // height and width; nil for a Linear
+	// byBatch tells that a chunk is some samples with all features of a block;
+	// else it is some features of every block, of all samples.
+	byBatch bool
+}
+
+// bounds returns the part that a chunk computes: samples or features.
+func (c cut) bounds(chunks, chunk int) (lo, hi int) {
+	if c.byBatch {
+		return ChunkRange(c.batch, chunks, chunk)
+	}
+	return ChunkRange(c.blocks.Size, chunks, chunk)
+}
+
+// samples returns the number of samples and of features of a block in a chunk.
+func (c cut) size(lo, hi int) (samples, features int) {
+	if c.byBatch {
+		return hi - lo, c.blocks.Size
+	}
+	return c.batch, hi - lo
+}
+
+// ProductDecoder decodes the answers of one product of a placed layer, round
+// after round. One goroutine uses it. After the first round with a shape it
+// allocates nothing of the size of a tensor.
 type ProductDecoder struct {
-	chunks    int
-	decoder   *coded.Decoder
-	partition coded.Partition // of the result's columns
-	have      []int
-	results   []coded.Tensor
+	chunks  int
+	config  Config
+	product coded.Product
+	decoder *coded.Decoder
+
+	have    []int
+	results []coded.Tensor
+	want    []int // shape of an answer
+	lines   []int // shape of an answer as lines of features
+	whole   buffer
 }
 
 // NewProductDecoder returns the decoder of a product of a layer whose
 // configuration is c and whose code is the decoder's.
-func NewProductDecoder(l coded.Layer, c LinearConfig, d *coded.Decoder, p coded.Product) *ProductDecoder {
-	return &ProductDecoder{chunks: l.Chunks, decoder: d, partition: c.Partition(p, l.Code.K)}
+func NewProductDecoder(l coded.Layer, c Config, d *coded.Decoder, p coded.Product) *ProductDecoder {
+	return &ProductDecoder{chunks: l.Chunks, config: c, product: p, decoder: d}
 }
 
-// Decode writes the result, [batch, out] of a forward product or [batch, in] of
-// a backward one, to dst: from the answers by chunk, each in the order of
-// slots, as coded.Pending gives them.
-func (d *ProductDecoder) Decode(dst []float32, chunks [][]coded.Answer) error {
+// Decode writes the result of the product of an operand of a shape to dst: from
+// the answers by chunk, each in the order of slots, as coded.Pending gives them.
+// Of a backward product of a convolution, dst may be smaller than the answers at
+// the lower and the right edge: all inputs of such a size have the same output.
+func (d *ProductDecoder) Decode(dst coded.Tensor, operand []int, chunks [][]coded.Answer) error {
 	if len(chunks) != d.chunks {
 		return fmt.Errorf("answers to %d chunks, want %d", len(chunks), d.chunks)
 	}
-	out := coded.Tensor{Shape: []int{len(dst) / d.partition.Total, d.partition.Total}, Data: dst}
-	for c, answers := range chunks {
-		if err := d.chunk(out, c, answers); err != nil {
-			return fmt.Errorf("chunk %d: %w", c, err)
+	c, err := d.config.cut(d.product, operand, d.decoder.Code().K(), d.chunks)
+	if err != nil {
+		return err
+	}
+	features := c.groups * c.blocks.Total
+	if len(dst.Shape) != 2+len(c.plane) || dst.Shape[0] != c.batch || dst.Shape[1] != features || elements(dst.Shape) != len(dst.Data) {
+		return fmt.Errorf("result of shape %v and %d values, want [%d %d ..]", dst.Shape, len(dst.Data), c.batch, features)
+	}
+	out := dst
+	if !slices.Equal(dst.Shape[2:], c.plane) {
+		out = d.whole.resize(append([]int{c.batch, features}, c.plane...)...)
+	}
+	for i, answers := range chunks {
+		if err := d.chunk(out.Data, c, i, answers); err != nil {
+			return fmt.Errorf("chunk %d: %w", i, err)
 		}
+	}
+	if !slices.Equal(dst.Shape[2:], c.plane) {
+		return crop(dst, out)
 	}
 	return nil
 }
 
-func (d *ProductDecoder) chunk(dst coded.Tensor, c int, answers []coded.Answer) error {
-	lo, hi := ChunkRange(d.partition.Size, d.chunks, c)
+// chunk decodes the part of the result that a chunk has computed.
+func (d *ProductDecoder) chunk(dst []float32, c cut, chunk int, answers []coded.Answer) error {
+	lo, hi := c.bounds(d.chunks, chunk)
+	samples, features := c.size(lo, hi)
+	d.want = append(append(d.want[:0], samples, c.groups*features), c.plane...)
+	// The groups of every sample lie one after another: lines of features.
+	d.lines = append(append(d.lines[:0], samples*c.groups, features), c.plane...)
 	d.have, d.results = d.have[:0], d.results[:0]
 	for i, a := range answers {
-		if s := a.Result.Shape; len(s) != 2 || s[0] != dst.Shape[0] || s[1] != hi-lo || len(a.Result.Data) != s[0]*s[1] {
-			return fmt.Errorf("answer of slot %d has shape %v and %d values, want [%d %d]", a.Slot, s, len(a.Result.Data), dst.Shape[0], hi-lo)
+		if !shaped(a.Result, d.want) {
+			return fmt.Errorf("answer of slot %d has shape %v and %d values, want %v", a.Slot, a.Result.Shape, len(a.Result.Data), d.want)
 		}
 		if i > 0 && a.Slot <= d.have[i-1] {
 			return fmt.Errorf("answer of slot %d after that of slot %d", a.Slot, d.have[i-1])
 		}
-		d.have, d.results = append(d.have, a.Slot), append(d.results, a.Result)
+		d.have = append(d.have, a.Slot)
+		d.results = append(d.results, coded.Tensor{Shape: d.lines, Data: a.Result.Data})
 	}
 	w, err := d.decoder.Weights(d.have)
 	if err != nil {
 		return err
 	}
-	return coded.DecodeColumns(dst, w.D, d.results, d.partition, lo)
+	sample := c.groups * c.blocks.Total * elements(c.plane)
+	at := lo
+	if c.byBatch {
+		dst, at = dst[lo*sample:hi*sample], 0
+	}
+	shape := append([]int{samples * c.groups, c.blocks.Total}, c.plane...)
+	return coded.DecodeColumns(coded.Tensor{Shape: shape, Data: dst[:samples*sample]}, w.D, d.results, c.blocks, at)
+}
+
+// shaped tells whether t is a tensor of a shape.
+func shaped(t coded.Tensor, shape []int) bool {
+	return slices.Equal(t.Shape, shape) && len(t.Data) == elements(shape)
+}
+
+// crop copies the upper left corner of every plane.
+func crop(dst, src coded.Tensor) error {
+	h, w := dst.Shape[2], dst.Shape[3]
+	sh, sw := src.Shape[2], src.Shape[3]
+	if h > sh || w > sw {
+		return fmt.Errorf("result of shape %v, want planes of at most %dx%d", dst.Shape, sh, sw)
+	}
+	for line := range dst.Shape[0] * dst.Shape[1] * h {
+		from := (line/h*sh + line%h) * sw
+		copy(dst.Data[line*w:(line+1)*w], src.Data[from:from+w])
+	}
+	return nil
 }

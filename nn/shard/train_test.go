@@ -106,7 +106,7 @@ func compareEverySet(t *testing.T, spec coded.Spec, config shard.LinearConfig, s
 	t.Helper()
 	d := coded.NewDecoder(newCode(t, spec), coded.DecoderConfig{})
 	for _, set := range everySet(spec.N, spec.K) {
-		w, v, err := shard.DecodeLinear(states(shards, set), config, d)
+		w, v, err := config.Decode(states(shards, set), d)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,121 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/coda-ml/coda/coded"
+)
+
+// KindLinear is the coded.Layer.Kind of a fully connected layer.
+const KindLinear = "linear"
+
+// LinearConfig describes a fully connected layer to the workers. Its parameter
+// is [out, in].
+type LinearConfig struct {
+	In       int  `msgpack:"in"`       // input features
+	Out      int  `msgpack:"out"`      // output features
+	Backward bool `msgpack:"backward"` // dX is wanted: a second coded copy is kept for it
+}
+
+var _ Config = LinearConfig{}
+
+func (c LinearConfig) String() string { return fmt.Sprintf("linear layer %dx%d", c.In, c.Out) }
+
+// Kind implements Config.
+func (c LinearConfig) Kind() string { return KindLinear }
+
+// Marshal implements Config.
+func (c LinearConfig) Marshal() ([]byte, error) { return msgpack.Marshal(c) }
+
+// ParseLinearConfig reads what Marshal wrote. It refuses fields that it does
+// not know and bytes after the end; Validate checks the values.
+func ParseLinearConfig(b []byte) (LinearConfig, error) { return parse[LinearConfig](KindLinear, b) }
+
+// Validate implements Config.
+func (c LinearConfig) Validate(k, chunks int) error {
+	var p problems
+	if k < 1 || k > maxBlocks {
+		p.add("%d blocks, want 1 to %d", k, maxBlocks)
+	}
+	p.features("in", "features", c.In, k, c.Backward)
+	p.features("out", "features", c.Out, k, true)
+	if len(p) == 0 {
+		p.shards(c, k, chunks)
+	}
+	if len(p) > 0 {
+		return fmt.Errorf("shard: %v: %w", c, errors.New(strings.Join(p, "; ")))
+	}
+	return nil
+}
+
+// MaxChunks implements Config.
+func (c LinearConfig) MaxChunks(k int) int {
+	f, r := c.copies(k)
+	if r == nil {
+		return f[0]
+	}
+	return min(f[0], r[0])
+}
+
+// copies implements Config: F is [block of outputs, in], R [block of inputs, out].
+func (c LinearConfig) copies(k int) (f, r []int) {
+	f = []int{coded.Blocks(c.Out, k).Size, c.In}
+	if c.Backward {
+		r = []int{coded.Blocks(c.In, k).Size, c.Out}
+	}
+	return f, r
+}
+
+// cut implements Config: chunks are columns of the blocks.
+func (c LinearConfig) cut(p coded.Product, operand []int, k, _ int) (cut, error) {
+	from, to := c.In, c.Out
+	if p == coded.Backward {
+		from, to = to, from
+	}
+	if len(operand) != 2 || operand[0] < 1 || operand[1] != from {
+		return cut{}, fmt.Errorf("operand of shape %v, want [batch %d]", operand, from)
+	}
+	return cut{batch: operand[0], groups: 1, blocks: coded.Blocks(to, k)}, nil
+}
+
+// Encode implements Config.
+func (c LinearConfig) Encode(weight, momentum []float32, code *coded.Code, slot int) ([]coded.Tensor, error) {
+	return encode(c, c.In*c.Out, []encoder{c.encodeF, c.encodeR}, weight, momentum, code, slot)
+}
+
+// encodeF combines blocks of output features, which are rows of x [out, in].
+func (c LinearConfig) encodeF(dst coded.Tensor, x []float32, row []float64) error {
+	return coded.EncodeRows(dst, row, c.tensor(x), coded.Blocks(c.Out, len(row)))
+}
+
+// encodeR combines blocks of input features, which are columns of x [out, in],
+// and makes them rows.
+func (c LinearConfig) encodeR(dst coded.Tensor, x []float32, row []float64) error {
+	rows, cols := dst.Shape[0], dst.Shape[1]
+	columns := coded.NewTensor(cols, rows)
+	if err := coded.EncodeColumns(columns, row, c.tensor(x), coded.Blocks(c.In, len(row))); err != nil {
+		return err
+	}
+	for o := range cols {
+		for i, v := range columns.Data[o*rows : (o+1)*rows] {
+			dst.Data[i*cols+o] = v
+		}
+	}
+	return nil
+}
+
+// tensor is x as a weight of the layer.
+func (c LinearConfig) tensor(x []float32) coded.Tensor {
+	return coded.Tensor{Shape: []int{c.Out, c.In}, Data: x}
+}
+
+// Decode implements Config.
+func (c LinearConfig) Decode(states []coded.ShardState, d *coded.Decoder) (weight, momentum []float32, err error) {
+	return decode(c, c.In*c.Out, states, d, func(dst []float32, weights [][]float64, f []coded.Tensor) error {
+		return coded.DecodeRows(c.tensor(dst), weights, f, coded.Blocks(c.Out, len(weights)), 0)
+	})
+}
