@@ -12,6 +12,7 @@ import (
 type LayerInfo struct {
 	Name       string // dotted, or numbered by kind where the module has no name: "maxpool2"
 	Kind       string // what it computes: "conv2d"
+	Input      []int  // shape of its (first) input for one sample
 	Output     []int  // shape for one sample
 	Parameters int    // numbers in the parameters of the module; 0 where it is used again
 	// Flops of the products (Linear, Conv2d) for one sample; a multiplication
@@ -55,7 +56,7 @@ func layerInfos(ops []*op, w *walker) []LayerInfo {
 		if o.producer != nil || o.shape == nil { // a further output, or no tensor
 			continue
 		}
-		info := LayerInfo{Name: o.layer, Kind: o.kind, Output: slices.Clone(o.shape[1:]), Flops: flops(modules[o.layer], o.shape)}
+		info := LayerInfo{Name: o.layer, Kind: o.kind, Input: slices.Clone(o.in[0].Shape()[1:]), Output: slices.Clone(o.shape[1:]), Flops: flops(modules[o.layer], o.shape)}
 		for _, p := range w.params {
 			if name, ok := strings.CutPrefix(p.Name, o.layer+"."); ok && !strings.Contains(name, ".") && !counted[p.Param] {
 				counted[p.Param] = true

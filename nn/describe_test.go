@@ -31,13 +31,13 @@ func TestDescribe(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []LayerInfo{
-		{"body.0", "conv2d", []int{4, 8, 8}, 72, 2 * 256 * 18},
-		{"body.1", "batchnorm", []int{4, 8, 8}, 8, 0},
-		{"maxpool1", "maxpool", []int{4, 4, 4}, 0, 0},
-		{"flatten1", "reshape", []int{64}, 0, 0},
-		{"fc1", "linear", []int{5}, 325, 640},
-		{"fc2", "linear", []int{5}, 30, 50},
-		{"fc2", "linear", []int{5}, 0, 50},
+		{"body.0", "conv2d", []int{2, 8, 8}, []int{4, 8, 8}, 72, 2 * 256 * 18},
+		{"body.1", "batchnorm", []int{4, 8, 8}, []int{4, 8, 8}, 8, 0},
+		{"maxpool1", "maxpool", []int{4, 8, 8}, []int{4, 4, 4}, 0, 0},
+		{"flatten1", "reshape", []int{4, 4, 4}, []int{64}, 0, 0},
+		{"fc1", "linear", []int{64}, []int{5}, 325, 640},
+		{"fc2", "linear", []int{5}, []int{5}, 30, 50},
+		{"fc2", "linear", []int{5}, []int{5}, 0, 50},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got)\n%s", d)

@@ -118,31 +118,15 @@ type resident struct {
 
 // residents finds the layers of a model that have a Resident placement.
 func residents(model Module) ([]*resident, error) {
-	w, err := walk(model)
+	layers, err := Placeables(model)
 	if err != nil {
 		return nil, err
 	}
-	layers := make(map[*Param]placeable)
-	for key := range w.names {
-		if l, ok := key.(placeable); ok {
-			weight, _ := l.product()
-			layers[weight] = l
-		}
-	}
 	var found []*resident
-	first := true
-	for _, p := range w.params {
-		if l := layers[p.Param]; l != nil {
-			_, placement := l.product()
-			if r, ok := placement.(*Resident); ok {
-				name := w.names[l]
-				if name == "" {
-					name = l.kind()
-				}
-				found = append(found, &resident{layer: name, module: l, weight: p, resident: r, first: first})
-			}
+	for _, p := range layers {
+		if r, ok := p.on.(*Resident); ok {
+			found = append(found, &resident{layer: p.Name, module: p.module, weight: p.Weight, resident: r, first: p.First})
 		}
-		first = first && p.Frozen
 	}
 	return found, nil
 }

@@ -41,9 +41,9 @@ type bench struct {
 	model nn.Sequential
 }
 
-func newBench(t testing.TB, model nn.Sequential, in int) *bench {
+func newBench(t testing.TB, model nn.Sequential, in ...int) *bench {
 	t.Helper()
-	n, err := nn.NewNetwork(model, []int{in}, nn.Config{Threads: 1})
+	n, err := nn.NewNetwork(model, in, nn.Config{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

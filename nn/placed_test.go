@@ -29,6 +29,12 @@ func compareGradients(t *testing.T, local, placed *bench, step, batch int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(uint64(step), uint64(batch)))
 	x, labels := data(rng, batch, sizes[0], sizes[len(sizes)-1])
+	compareGradientsOn(t, local, placed, step, x, labels)
+}
+
+// compareGradientsOn is compareGradients on a batch of any model.
+func compareGradientsOn(t *testing.T, local, placed *bench, step int, x []float32, labels []int32) {
+	t.Helper()
 	want, _, err := local.Train(t.Context(), step, x, labels)
 	if err != nil {
 		t.Fatal(err)

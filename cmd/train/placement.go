@@ -14,31 +14,22 @@ import (
 
 // place decides where each layer computes.
 func (r *run) place() error {
-	linear := map[string]*nn.Linear{}
-	var described []plan.Layer
-	layers, err := nn.Modules(r.model)
+	layers, err := nn.Placeables(r.model)
 	if err != nil {
 		return err
 	}
-	for _, l := range layers {
-		d := plan.Layer{Name: l.Name}
-		switch m := l.Module.(type) {
-		case *nn.Linear:
-			shape := m.Weight.Value.Shape
-			d.Kind, d.Out, d.In, d.Weights = plan.Linear, shape[0], shape[1], m.Weight.Size()
-			linear[l.Name] = m
-		case *nn.Conv2d:
-			shape := m.Weight.Value.Shape
-			d.Kind, d.Out, d.In, d.Weights = plan.Conv2d, shape[0], shape[1], m.Weight.Size()
-		default:
-			continue
+	described := make([]plan.Layer, len(layers))
+	for i, l := range layers {
+		in, out, groups := l.Shape()
+		described[i] = plan.Layer{Name: l.Name, Kind: plan.Linear, In: in / groups, Out: out / groups, Weights: l.Weight.Size(), First: l.First}
+		if _, ok := l.Layer.(*nn.Conv2d); ok {
+			described[i].Kind = plan.Conv2d
 		}
-		described = append(described, d)
 	}
 	if err := matchRules(r.Placements, described); err != nil {
 		return usageError{err}
 	}
-	return r.applyRules(described, linear)
+	return r.applyRules(described, layers)
 }
 
 // matchRules finds rules that concern no layer of the model.
@@ -62,11 +53,11 @@ func matchRules(rules []placementRule, layers []plan.Layer) error {
 }
 
 // applyRules places the layers.
-func (r *run) applyRules(layers []plan.Layer, linear map[string]*nn.Linear) error {
-	for _, l := range layers {
+func (r *run) applyRules(layers []plan.Layer, products []nn.Placeable) error {
+	for i, l := range layers {
 		rule := r.ruleFor(l.Name)
 		choice, err := choose(l, rule, plan.Cluster{Workers: r.N, K: rule.K})
-		if m := linear[l.Name]; err == nil && m != nil && m.Weight.Frozen {
+		if err == nil && products[i].Weight.Frozen {
 			choice, err = chooseFrozen(l, rule)
 		}
 		if err != nil {
@@ -80,7 +71,7 @@ func (r *run) applyRules(layers []plan.Layer, linear map[string]*nn.Linear) erro
 			}
 			info.Code, info.N, info.K = spec.Name, spec.N, spec.K
 			resident := &nn.Resident{Code: spec, Chunks: chunksPerRound}
-			linear[l.Name].Place(resident)
+			products[i].Layer.Place(resident)
 			r.residents = append(r.residents, resident)
 			r.needed = max(r.needed, spec.K)
 		}

@@ -141,18 +141,18 @@ func summarise(ctx context.Context, r *run) (*summary, error) {
 		return nil, err
 	}
 	s := &summary{Event: "summary", Model: r.Model, Dataset: r.Dataset, Input: shape, Classes: classes, Batch: r.Batch, Params: r.parameters, Trained: r.trained}
-	modules, err := nn.Modules(r.model)
+	products, err := nn.Placeables(r.model)
 	if err != nil {
 		return nil, err
 	}
 	for _, l := range layers {
-		s.add(r, l, modules)
+		s.add(r, l, products)
 	}
 	return s, nil
 }
 
 // add adds the row of a layer.
-func (s *summary) add(r *run, l nn.LayerInfo, modules []nn.NamedModule) {
+func (s *summary) add(r *run, l nn.LayerInfo, products []nn.Placeable) {
 	row := summaryRow{Layer: l.Name, Kind: l.Kind, Output: l.Output, Parameters: l.Parameters, Flops: l.Flops}
 	for _, placed := range r.layers {
 		if placed.Layer == l.Name {
@@ -160,7 +160,7 @@ func (s *summary) add(r *run, l nn.LayerInfo, modules []nn.NamedModule) {
 		}
 	}
 	if row.Placement == plan.Resident {
-		row.Bytes = r.residentBytes(l.Name, row.N, modules)
+		row.Bytes = r.residentBytes(l, row.N, products)
 	}
 	s.Flops += row.Flops
 	s.Bytes += row.Bytes
@@ -170,25 +170,21 @@ func (s *summary) add(r *run, l nn.LayerInfo, modules []nn.NamedModule) {
 // residentBytes is what a step sends and receives for a resident layer at
 // least. The gradient of the input is not computed where nothing before the
 // layer is trained.
-func (r *run) residentBytes(layer string, n int, modules []nn.NamedModule) int64 {
-	trained := false
-	for _, m := range modules {
-		switch l := m.Module.(type) {
-		case *nn.Linear:
-			if m.Name == layer {
-				x, y := int64(r.Batch*l.Weight.Value.Shape[1]), int64(r.Batch*l.Weight.Value.Shape[0])
-				floats := int64(n)*(x+y) + y
-				if trained {
-					floats += x
-				}
-				return 4 * floats
-			}
-			trained = trained || !l.Weight.Frozen
-		case *nn.Conv2d:
-			trained = trained || !l.Weight.Frozen
+func (r *run) residentBytes(l nn.LayerInfo, n int, products []nn.Placeable) int64 {
+	x, y := int64(r.Batch), int64(r.Batch)
+	for _, d := range l.Input {
+		x *= int64(d)
+	}
+	for _, d := range l.Output {
+		y *= int64(d)
+	}
+	floats := int64(n)*(x+y) + y
+	for _, p := range products {
+		if p.Name == l.Name && !p.First {
+			floats += x
 		}
 	}
-	return 0
+	return 4 * floats
 }
 
 // text is the summary for people.

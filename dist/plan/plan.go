@@ -9,8 +9,9 @@
 //
 //	choices := plan.Choose(layers, plan.Cluster{Workers: 6, K: 4})
 //
-// The rule is a threshold on the number of weights, not yet a prediction from
-// measured speeds. All functions are pure and safe for concurrent use.
+// Convolutions have few weights beside their activations, which all workers would be
+// sent: Choose leaves them local, All does not. The rule is a threshold on the
+// number of weights, not yet a prediction from measured speeds. All functions are pure and safe for concurrent use.
 package plan
 
 import "fmt"
@@ -36,8 +37,9 @@ const (
 type Layer struct {
 	Name    string
 	Kind    string // Linear or Conv2d
-	In, Out int    // features or channels
+	In, Out int    // features or channels; of a convolution those of one group
 	Weights int    // number of weights, the bias apart
+	First   bool   // the gradient of its input is not wanted
 }
 
 // Cluster describes the workers.
@@ -56,23 +58,32 @@ type Choice struct {
 // Choose returns a choice for every layer, in order: resident for the large
 // layers that can be, local for the rest.
 func Choose(layers []Layer, c Cluster) []Choice {
-	return choose(layers, c, MinWeights)
+	return choose(layers, c, func(l Layer) string {
+		switch {
+		case l.Kind == Conv2d:
+			return "a convolution's activations outweigh its weights"
+		case l.Weights < MinWeights:
+			return fmt.Sprintf("%d weights are fewer than %d", l.Weights, MinWeights)
+		}
+		return ""
+	})
 }
 
 // All returns a choice for every layer, in order: resident for each layer that
 // can be, whatever its size.
 func All(layers []Layer, c Cluster) []Choice {
-	return choose(layers, c, 0)
+	return choose(layers, c, func(Layer) string { return "" })
 }
 
-func choose(layers []Layer, c Cluster, minWeights int) []Choice {
+// choose makes the layers resident that can be and against which nothing speaks.
+func choose(layers []Layer, c Cluster, against func(Layer) string) []Choice {
 	choices := make([]Choice, len(layers))
 	for i, l := range layers {
 		choices[i] = Choice{Layer: l.Name, Placement: Local}
 		if why := CannotPlace(l, c); why != "" {
 			choices[i].Reason = why
-		} else if l.Weights < minWeights {
-			choices[i].Reason = fmt.Sprintf("%d weights are fewer than %d", l.Weights, minWeights)
+		} else if why := against(l); why != "" {
+			choices[i].Reason = why
 		} else {
 			choices[i].Placement = Resident
 			choices[i].Reason = fmt.Sprintf("%d weights, any %d of %d workers", l.Weights, c.K, c.Workers)
@@ -86,10 +97,12 @@ func CannotPlace(l Layer, c Cluster) string {
 	switch {
 	case c.Workers == 0:
 		return "there are no workers"
-	case l.Kind != Linear:
-		return fmt.Sprintf("a %s layer cannot be resident", l.Kind)
-	case l.In < c.K || l.Out < c.K:
-		return fmt.Sprintf("%d x %d features cannot be cut into %d blocks", l.In, l.Out, c.K)
+	case l.In < c.K && !l.First || l.Out < c.K:
+		unit := "features"
+		if l.Kind == Conv2d {
+			unit = "channels"
+		}
+		return fmt.Sprintf("%d x %d %s cannot be cut into %d blocks", l.In, l.Out, unit, c.K)
 	}
 	return ""
 }

@@ -42,7 +42,7 @@ func FuzzParseLinearConfig(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if c.Validate(4, 1) == nil && (c.In < 4 || c.Out < 4 || c.In > 1<<24 || c.Out > 1<<24) {
+		if c.Validate(4, 1) == nil && (c.In < 1 || c.Backward && c.In < 4 || c.Out < 4 || c.In > 1<<24 || c.Out > 1<<24) {
 			t.Errorf("%+v is out of bounds and was accepted", c)
 		}
 	})
@@ -50,7 +50,7 @@ func FuzzParseLinearConfig(f *testing.F) {
 
 func TestValidateListsEveryProblem(t *testing.T) {
 	wantError(t, shard.LinearConfig{In: 0, Out: math.MaxInt}.Validate(0, 1), "0 blocks", "in has 0 features", "out has 9223372036854775807 features")
-	wantError(t, shard.LinearConfig{In: 3, Out: 5}.Validate(6, 1), "in has 3", "out has 5", "stay local")
+	wantError(t, shard.LinearConfig{In: 3, Out: 5, Backward: true}.Validate(6, 1), "in has 3", "out has 5", "stay local")
 	wantError(t, shard.LinearConfig{In: 1 << 24, Out: 1 << 24}.Validate(4, 1), "values, want at most")
 	wantError(t, shard.LinearConfig{In: 8, Out: 40, Backward: true}.Validate(4, 3), "3 chunks, want 1 to 2")
 	wantError(t, shard.LinearConfig{In: 8, Out: 40}.Validate(4, 0), "0 chunks, want 1 to 10")

@@ -109,7 +109,7 @@ func TestLinearRefuses(t *testing.T) {
 		return l
 	}
 	for want, l := range map[string]coded.Layer{
-		`kind "conv2d"`: with(func(l *coded.Layer) { l.Kind = "conv2d" }),
+		`kind "conv2d"`: with(func(l *coded.Layer) { l.Kind = shard.KindConv2d }),
 		"configuration": with(func(l *coded.Layer) { l.Config = []byte{0xc1} }),
 		"k must be":     with(func(l *coded.Layer) { l.Code.K = 0 }),
 		"3 chunks":      with(func(l *coded.Layer) { l.Chunks = 3 }),

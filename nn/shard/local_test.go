@@ -125,8 +125,8 @@ func TestLocalRefuses(t *testing.T) {
 	none := func(int) ([]coded.Tensor, error) { return nil, errors.New("no state today") }
 	wantError(t, e.Place(ctx, bad, none), "fc2", "no state today")
 	wantError(t, e.Place(ctx, bad, func(int) ([]coded.Tensor, error) { return nil, nil }), "fc2", "0 tensors")
-	bad.Kind = "conv2d"
-	wantError(t, e.Place(ctx, bad, none), "fc2", `"conv2d"`)
+	bad.Kind = "conv3d"
+	wantError(t, e.Place(ctx, bad, none), "fc2", `"conv3d"`)
 	bad.Code.Name = "magic"
 	wantError(t, e.Place(ctx, bad, none), "fc2", "magic")
 

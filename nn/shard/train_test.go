@@ -123,7 +123,7 @@ func compareEverySet(t *testing.T, spec coded.Spec, config shard.LinearConfig, s
 	}
 }
 
-func states(shards []*shard.Linear, set []int) []coded.ShardState {
+func states[S coded.Shard](shards []S, set []int) []coded.ShardState {
 	var list []coded.ShardState
 	for _, slot := range set {
 		list = append(list, coded.ShardState{Slot: slot, State: shards[slot].State()})
@@ -158,7 +158,7 @@ func decodeR(t *testing.T, d *coded.Decoder, c shard.LinearConfig, list []coded.
 
 // fromCodeword is the largest distance of a shard's tensor from the nearest
 // codeword, which least squares over all slots gives, over its largest entry.
-func fromCodeword(t *testing.T, spec coded.Spec, shards []*shard.Linear) float64 {
+func fromCodeword[S coded.Shard](t *testing.T, spec coded.Spec, shards []S) float64 {
 	t.Helper()
 	code := newCode(t, spec)
 	all := make([]int, code.N())
