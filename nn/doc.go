@@ -70,7 +70,7 @@
 // training graphs hold the placement's nodes in place of the local product;
 // bias and activation stay here, and evaluation uses the local weight.
 //
-// Resident keeps the weights of Linear layers in coded form on the workers of a
+// Resident keeps the weights of layers (Linear, Conv2d) in coded form on the workers of a
 // coded.Executor (see packages coded and nn/shard), where they are trained as
 // well. X and dY go out, any sufficient set of answers is decoded:
 //

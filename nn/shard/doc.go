@@ -20,12 +20,17 @@
 // large scale neural networks in presence of soft-errors", 2019). The first
 // layer of a network, whose dX nobody wants, keeps no R.
 //
+// A convolution is the same with * for the product: F_i combines blocks of output
+// channels and R_i blocks of input channels, within each group, so that both are
+// weights of smaller convolutions. A chunk of a product is some columns (channels) of
+// the shard or, where the weights are smaller than the operand, some samples.
+//
 // A worker process builds its shards through a table of factories; what
 // follows computes two rows of a layer at slot 0:
 //
-//	config, err := shard.LinearConfig{In: 784, Out: 100}.Marshal()
+//	raw, err := shard.LinearConfig{In: 784, Out: 100}.Marshal()
 //	...
-//	layer := coded.Layer{Name: "fc1", Kind: shard.KindLinear, Config: config,
+//	layer := coded.Layer{Name: "fc1", Kind: shard.KindLinear, Config: raw,
 //		Code: coded.Spec{Name: "trigonometric", N: 6, K: 4}, Chunks: 5}
 //	s, err := shard.Factories()[layer.Kind](layer, 0)
 //	...
