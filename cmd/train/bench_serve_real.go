@@ -42,7 +42,7 @@ type liveService struct {
 // place is what a request under way needs.
 type place struct {
 	decoder *shard.ProductDecoder
-	y       []float32
+	y       coded.Tensor
 }
 
 // overProcesses serves on worker processes whose products are slowed by the
@@ -58,7 +58,7 @@ func (s *serveBench) overProcesses(ctx context.Context, strategies []sim.Strateg
 	var c *cluster
 	defer func() { err = errors.Join(err, c.close(), os.RemoveAll(logs)) }()
 	config := shard.LinearConfig{In: serveIn, Out: serveOutputs}
-	flops := 2 * serveBatch * serveIn * config.Partition(coded.Forward, s.b.K).Size
+	flops := 2 * serveBatch * serveIn * coded.Blocks(serveOutputs, s.b.K).Size
 	c, err = joinCluster(ctx, clusterOptions{
 		bind: "127.0.0.1:0", patience: joinTime, workers: s.b.Workers, pace: float64(flops) / s.shard / 1e9, seed: s.b.Seed,
 		faults: []fault{{what: "slow", slow: s.straggler}}, config: dist.CoordinatorConfig{Slots: s.b.Workers},
@@ -123,10 +123,10 @@ func (l *liveService) place(ctx context.Context, name string, spec coded.Spec, c
 	l.places = make(chan *place, together)
 	for range together {
 		d := coded.NewDecoder(code, coded.DecoderConfig{})
-		l.places <- &place{shard.NewProductDecoder(l.layer, l.config, d, coded.Forward), make([]float32, serveBatch*serveOutputs)}
+		l.places <- &place{shard.NewProductDecoder(l.layer, l.config, d, coded.Forward), coded.NewTensor(serveBatch, serveOutputs)}
 	}
 	return l.cluster.coordinator.Place(ctx, l.layer, func(slot int) ([]coded.Tensor, error) {
-		return shard.EncodeLinear(weight, nil, l.config, code, slot)
+		return l.config.Encode(weight, nil, code, slot)
 	})
 }
 
@@ -188,7 +188,7 @@ func (l *liveService) answer(ctx context.Context, pending coded.Pending, p *plac
 	if err != nil {
 		return err
 	}
-	if err := p.decoder.Decode(p.y, answers); err != nil {
+	if err := p.decoder.Decode(p.y, l.x.Shape, answers); err != nil {
 		return err
 	}
 	took := l.b.now().Sub(arrival).Seconds()
