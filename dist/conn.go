@@ -36,9 +36,10 @@ type Conn struct {
 	MaxBytes int64
 	// These four are set before the first Send or Recv, if at all.
 
-	raw *bufConn      // deadlines and the end are the socket's business
-	io  io.ReadWriter // TLS or raw
-	rd  *frameReader
+	raw   net.Conn // deadlines and the end are its business
+	io    stream
+	rd    *frameReader
+	quiet bool // Recv waits for a message to begin
 
 	lock    chan struct{} // capacity 1: held by the Send under way
 	wr      *frameWriter
@@ -50,28 +51,43 @@ type Conn struct {
 	closeErr  error
 }
 
+// stream is what frames are written to and read from: segments, or a
+// connection as it is. Between hold and release, writes are gathered.
+type stream interface {
+	io.ReadWriter
+	hold()
+	release() error
+}
+
 // NewConn carries messages over any stream connection as it is: without
 // encryption, and without a proof that the peer belongs to the cluster. It is
 // meant for tests and networks in memory; Dial and Listen make the others.
 func NewConn(c net.Conn) *Conn {
-	raw := &bufConn{Conn: c}
-	return newConn(raw, raw)
+	return newConn(c, newPlainStream(c))
 }
 
-func newConn(raw *bufConn, rw io.ReadWriter) *Conn {
-	raw.grow()
+// newSealedConn carries messages over segments. Their frames have no checksums
+// of their own: the tags of the segments leave nothing for them to find.
+func newSealedConn(raw net.Conn, s *sealedStream) *Conn {
+	c := newConn(raw, s)
+	c.rd.unsummed, c.wr.unsummed = true, true
+	s.begun = c.messageBegun
+	return c
+}
+
+func newConn(raw net.Conn, s stream) *Conn {
 	c := &Conn{
 		Stall:    DefaultStall,
 		MaxBytes: DefaultMaxBytes,
 		raw:      raw,
-		io:       rw,
+		io:       s,
 		lock:     make(chan struct{}, 1),
 		closed:   make(chan struct{}),
 	}
-	c.rd = newFrameReader(rw, 0)
+	c.rd = newFrameReader(s, 0)
 	c.rd.start = c.beforeMessage
 	c.rd.progress = c.beforeRead
-	c.wr = newFrameWriter(rw, 0)
+	c.wr = newFrameWriter(s, 0)
 	c.wr.progress = c.beforeWrite
 	return c
 }
@@ -130,12 +146,12 @@ func (c *Conn) write(ctx context.Context, m *Message) (int64, error) {
 			}
 		}()
 	}
-	c.raw.hold()
+	c.io.hold()
 	n, err := c.wr.write(m)
 	if err == nil {
 		err = c.beforeWrite()
 	}
-	return n, errors.Join(err, c.raw.release())
+	return n, errors.Join(err, c.io.release())
 }
 
 // beforeWrite sets the deadline of the next piece.
@@ -177,6 +193,7 @@ func (c *Conn) Recv(m *Message) error {
 }
 
 func (c *Conn) beforeMessage() error {
+	c.quiet = true
 	deadline := time.Time{}
 	if c.Idle > 0 {
 		deadline = time.Now().Add(c.Idle)
@@ -187,7 +204,17 @@ func (c *Conn) beforeMessage() error {
 	return c.alive()
 }
 
+// messageBegun ends the wait without a bound at the first byte of a message,
+// whose first frame byte comes only with the whole segment around it.
+func (c *Conn) messageBegun() error {
+	if !c.quiet {
+		return nil // the piece that is read has its deadline
+	}
+	return c.beforeRead()
+}
+
 func (c *Conn) beforeRead() error {
+	c.quiet = false
 	return deadlineError(c.raw.SetReadDeadline(time.Now().Add(c.Stall)))
 }
 
@@ -214,9 +241,9 @@ func (c *Conn) alive() error {
 func (c *Conn) Close() error {
 	c.closeOnce.Do(func() {
 		close(c.closed)
-		// TLS's farewell would wait for a peer that may be frozen. Frames have
+		// No farewell is said, which a frozen peer would make wait. Frames have
 		// lengths, so that its absence hides nothing.
-		c.closeErr = c.raw.Conn.Close()
+		c.closeErr = c.raw.Close()
 	})
 	return c.closeErr
 }
@@ -231,8 +258,8 @@ func (c *Conn) RemoteAddr() string { return c.raw.RemoteAddr().String() }
 // LocalAddr is the address of this side.
 func (c *Conn) LocalAddr() string { return c.raw.LocalAddr().String() }
 
-// BytesIn is the number of bytes of frames that have arrived, without TLS's.
+// BytesIn is the number of bytes of frames that have arrived, without the encryption's.
 func (c *Conn) BytesIn() int64 { return c.in.Load() }
 
-// BytesOut is the number of bytes of frames that have been sent, without TLS's.
+// BytesOut is the number of bytes of frames that have been sent, without the encryption's.
 func (c *Conn) BytesOut() int64 { return c.out.Load() }

@@ -27,10 +27,12 @@
 //     HMAC-SHA256(HKDF(key), role || exporter)
 //
 //     where the exporter (RFC 8446, section 7.5) belongs to this handshake
-//     alone: a proof can neither be replayed, nor relayed, nor reflected.
+//     alone: a proof can neither be replayed, nor relayed, nor reflected. After
+//     the proofs, segments take the place of TLS records (see below).
 //
-//   - A frame is a length, a msgpack header, raw little-endian tensors and a
-//     CRC-32C. Every size is bounded before memory is taken for it.
+//   - A frame is a length, a msgpack header and raw little-endian tensors; and a
+//     CRC-32C, where no segments vouch for the bytes. Every size is bounded
+//     before memory is taken for it.
 //
 //   - Membership is memberlist (the SWIM protocol: Das, Gupta, Motivala, DSN
 //     2002), wrapped: immutable snapshots, a fresh identity per process, and a
@@ -39,6 +41,33 @@
 //
 //   - Worker holds shards and computes; Coordinator is the coded.Executor that
 //     drives them, as the next section says.
+//
+// # Segments
+//
+// A TLS record holds 16 KiB, and every byte of it is copied twice on its way to
+// a tensor. A segment holds 128 KiB, and is sealed from, and opened into, the
+// memory of the tensor itself: a length and the AES-128-GCM of the bytes. For
+// each direction there is a secret
+//
+//	s_0 = HKDF-SHA256(exporter', salt = HKDF(key), role)
+//	k_i = HKDF-Expand(s_i, "coda segment key"),  s_i+1 = HKDF-Expand(s_i, "coda segment next")
+//
+// where exporter' is another value of the handshake's exporter, and k_i is the
+// key of the segments i*2^20 to (i+1)*2^20-1. The nonce is the number of the
+// segment, the additional data its length. So:
+//
+//   - Only the two ends of this handshake have the keys: they need its secrets,
+//     which are ephemeral, and the cluster key as well. Who records today and
+//     learns the cluster key tomorrow reads nothing.
+//   - No pair of key and nonce comes twice: directions and connections differ in
+//     their keys, segments in their numbers. So a segment that is changed,
+//     dropped, repeated, moved, reflected or of another connection does not
+//     open, and the connection ends there. Not a byte is given before its tag
+//     has been checked.
+//   - A key encrypts at most 2^33 blocks (segmentsPerKey says why).
+//   - Whoever cuts the connection between two messages makes it look like a peer
+//     that closed it: that is a worker lost, not a wrong result.
+//   - Lengths and times can be seen, as in TLS.
 //
 // # Rounds, updates and repairs
 //

@@ -18,7 +18,7 @@ import (
 //	uint32   length of the header
 //	header   msgpack map, whose first key is the version
 //	tensors  float32, little-endian, in the order of the header's shapes
-//	uint32   CRC-32C of header and tensors
+//	uint32   CRC-32C of header and tensors; absent inside of segments
 //
 // with integers little-endian. Nothing is allocated for a number that a frame
 // claims before that number has been held against its bound.
@@ -56,6 +56,7 @@ type frameWriter struct {
 	w        io.Writer
 	limit    int64
 	progress func() error
+	unsummed bool // frames have no checksum: the stream vouches for the bytes
 
 	head    bytes.Buffer
 	tail    [4]byte
@@ -116,25 +117,32 @@ func (fw *frameWriter) forget() {
 // that were handed on.
 func (fw *frameWriter) write(m *Message) (int64, error) {
 	head := fw.head.Bytes()
-	sum := crc32.Update(0, castagnoli, head[4:])
+	sum := fw.sum(0, head[4:])
 	total, err := fw.piece(head)
 	for _, t := range m.Tensors {
 		for data := t.Data; len(data) > 0 && err == nil; {
 			chunk := data[:min(len(data), bulkChunk/4)]
 			data = data[len(chunk):]
 			raw := fw.bytesOf(chunk)
-			sum = crc32.Update(sum, castagnoli, raw)
+			sum = fw.sum(sum, raw)
 			var n int64
 			n, err = fw.piece(raw)
 			total += n
 		}
 	}
-	if err != nil {
+	if err != nil || fw.unsummed {
 		return total, err
 	}
 	binary.LittleEndian.PutUint32(fw.tail[:], sum)
 	n, err := fw.piece(fw.tail[:])
 	return total + n, err
+}
+
+func (fw *frameWriter) sum(sum uint32, p []byte) uint32 {
+	if fw.unsummed {
+		return 0
+	}
+	return crc32.Update(sum, castagnoli, p)
 }
 
 func (fw *frameWriter) piece(p []byte) (int64, error) {
@@ -166,9 +174,10 @@ type frameReader struct {
 	alloc    func(n int) []float32
 	start    func() error
 	progress func() error
+	unsummed bool // frames have no checksum: the stream vouches for the bytes
 
 	read    int64   // bytes of frames read so far
-	word    [4]byte // the first and the last of a frame
+	word    [4]byte // the length of the header, and the checksum
 	head    []byte
 	src     bytes.Reader
 	dec     *msgpack.Decoder
@@ -198,7 +207,7 @@ func (fr *frameReader) next(m *Message) error {
 	if err != nil {
 		return err
 	}
-	sum := crc32.Update(0, castagnoli, head)
+	sum := fr.sum(0, head)
 	for i, shape := range m.Shapes {
 		data, err := fr.take(int(sizes[i]))
 		if err != nil {
@@ -208,6 +217,9 @@ func (fr *frameReader) next(m *Message) error {
 		if sum, err = fr.readFloats(data, sum); err != nil {
 			return err
 		}
+	}
+	if fr.unsummed {
+		return nil
 	}
 	if err := fr.fill(fr.word[:]); err != nil {
 		return err
@@ -287,12 +299,19 @@ func (fr *frameReader) readFloats(data []float32, sum uint32) (uint32, error) {
 		if err := fr.fill(raw); err != nil {
 			return sum, err
 		}
-		sum = crc32.Update(sum, castagnoli, raw)
+		sum = fr.sum(sum, raw)
 		if !littleEndian {
 			getFloats(chunk, raw)
 		}
 	}
 	return sum, nil
+}
+
+func (fr *frameReader) sum(sum uint32, p []byte) uint32 {
+	if fr.unsummed {
+		return 0
+	}
+	return crc32.Update(sum, castagnoli, p)
 }
 
 // fill reads all of p; inside a frame the end of the stream is unexpected.

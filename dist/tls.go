@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
+	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -14,6 +15,7 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -33,13 +35,17 @@ func (e *PeerError) Error() string { return fmt.Sprintf("peer %s: %v", e.Addr, e
 func (e *PeerError) Unwrap() error { return e.Err }
 
 // alpn keeps other programs' TLS, and other versions of this protocol, apart
-// from the cluster's.
-const alpn = "coda/1"
+// from the cluster's. In version 1 frames lay in TLS records.
+const alpn = "coda/2"
 
 // exporterLabel names the keying material that the proofs are made of
 // (RFC 8446 section 7.5); it is unique to a handshake, so that a proof cannot
 // be replayed in, or relayed to, another connection.
 const exporterLabel = "EXPORTER-coda-cluster-key"
+
+// segmentsLabel names what the keys of segments are made of. Exported values of
+// different labels say nothing about each other.
+const segmentsLabel = "EXPORTER-coda-segments"
 
 const proofSize = sha256.Size
 
@@ -72,10 +78,9 @@ var serverCert = sync.OnceValues(func() (tls.Certificate, error) {
 
 func tlsConfig() *tls.Config {
 	return &tls.Config{
-		MinVersion:                  tls.VersionTLS13,
-		NextProtos:                  []string{alpn},
-		SessionTicketsDisabled:      true, // every connection proves the key anew
-		DynamicRecordSizingDisabled: true, // bulk from the first byte
+		MinVersion:             tls.VersionTLS13,
+		NextProtos:             []string{alpn},
+		SessionTicketsDisabled: true, // every connection proves the key anew
 	}
 }
 
@@ -111,7 +116,7 @@ func secure(ctx context.Context, c net.Conn, key Key, role byte) (*Conn, error) 
 }
 
 func handshake(ctx context.Context, c net.Conn, key Key, role byte) (*Conn, error) {
-	raw := &bufConn{Conn: c}
+	raw := &recordConn{Conn: c}
 	var t *tls.Conn
 	if role == roleServer {
 		config, err := serverConfig()
@@ -134,10 +139,40 @@ func handshake(ctx context.Context, c net.Conn, key Key, role byte) (*Conn, erro
 	if err := proveKey(t, state, key, role); err != nil {
 		return nil, err
 	}
+	segments, err := sealAfter(c, state, key, role)
+	if err != nil {
+		return nil, err
+	}
 	if !stop() {
 		return nil, context.Cause(ctx)
 	}
-	return newConn(raw, t), nil
+	return newSealedConn(c, segments), nil
+}
+
+// sealAfter begins the segments that follow the TLS records on c. Each direction
+// has a key of its own, made of what the handshake agreed on and of the cluster
+// key: HKDF-SHA256 with a secret for its salt.
+func sealAfter(c net.Conn, state tls.ConnectionState, key Key, role byte) (*sealedStream, error) {
+	exported, err := state.ExportKeyingMaterial(segmentsLabel, nil, sha256.Size)
+	if err != nil {
+		return nil, fmt.Errorf("segment keys: %w", err)
+	}
+	salt, err := key.derive("coda 2 data plane segments")
+	if err != nil {
+		return nil, err
+	}
+	var ciphers []*segmentCipher
+	for _, from := range []byte{roleClient, roleServer} {
+		secret, err := hkdf.Key(sha256.New, exported, salt, string(from), sha256.Size)
+		if err != nil {
+			return nil, fmt.Errorf("segment keys: %w", err)
+		}
+		ciphers = append(ciphers, newSegmentCipher(secret))
+	}
+	if role == roleClient {
+		slices.Reverse(ciphers)
+	}
+	return newSealedStream(c, ciphers[0], ciphers[1]), nil
 }
 
 // proveKey exchanges the proofs: HMAC-SHA256 over the role and the exporter,

@@ -20,7 +20,7 @@ import (
 // benchCmd measures. Every benchmark writes rows: JSON objects for programs,
 // a table for people.
 type benchCmd struct {
-	Names   []string `arg:"" name:"name" help:"What to measure: gemm (float32 products), combine (encoding and decoding), conv (convolutions), convnet, resnet20, vgg (training and inference steps), layer (one resident Linear over paced worker processes), sim (strategies against stragglers in virtual time), serve (how long requests take that come by a Poisson process, in virtual time and over paced worker processes), exact (two 4000x4000 matrices of bytes multiplied modulo 65537 by a polynomial code over 17 worker processes, on a wire of its own: TCP on loopback with checksums, without TLS)."`
+	Names   []string `arg:"" name:"name" help:"What to measure: gemm (float32 products), combine (encoding and decoding), conv (convolutions), convnet, resnet20, vgg (training and inference steps), layer (one resident Linear over paced worker processes), sim (strategies against stragglers in virtual time), wire (tensors over loopback: bare, framed, encrypted), serve (how long requests take that come by a Poisson process, in virtual time and over paced worker processes), exact (two 4000x4000 matrices of bytes multiplied modulo 65537 by a polynomial code over 17 worker processes, on a wire of its own: TCP on loopback with checksums, without TLS)."`
 	JSON    string   `name:"json" placeholder:"PATH" help:"Write JSON lines instead of a table ('-': to standard output)."`
 	Threads int      `placeholder:"N" help:"Goroutines that compute (default: the processor's cores)."`
 	Seconds float64  `default:"2" placeholder:"S" help:"Time a figure is measured for (default ${default})."`
@@ -50,6 +50,7 @@ var benchmarks = map[string]benchmark{
 	"layer":    benchLayer,
 	"sim":      benchSim,
 	"serve":    benchServe,
+	"wire":     benchWire,
 	"exact":    benchExact,
 }
 

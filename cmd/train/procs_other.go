@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 	"os/exec"
+	"time"
 )
 
 func detach(*exec.Cmd) {}
@@ -16,3 +17,6 @@ var (
 )
 
 func resume(*os.Process) {}
+
+// processorTime is not known here.
+func processorTime() time.Duration { return 0 }
