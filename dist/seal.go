@@ -1,7 +1,6 @@
 package dist
 
 import (
-	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/sha256"
@@ -10,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+
+	"github.com/coda-ml/coda/internal/gcm"
 )
 
 // After the handshake and the proofs a connection carries segments instead of
@@ -24,7 +25,7 @@ import (
 const (
 	maxSegment  = 128 << 10
 	segmentHead = 4
-	segmentTag  = 16
+	segmentTag  = gcm.TagSize
 	// segmentsPerKey bounds what one key encrypts to 2^37 bytes, 2^33 blocks:
 	// the bound on what an eavesdropper gains, blocks^2 / 2^129, is 2^-63 then
 	// (TLS 1.3 asks for 2^-57: RFC 8446 section 5.5).
@@ -46,7 +47,7 @@ type segmentCipher struct {
 	secret []byte // of the next key
 	perKey uint64
 	count  uint64 // segments so far
-	nonce  [12]byte
+	nonce  [gcm.NonceSize]byte
 	aead   cipher.AEAD
 }
 
@@ -68,19 +69,14 @@ func (s *segmentCipher) next() error {
 }
 
 func (s *segmentCipher) rekey() error {
-	const keySize = 16
-	key, err := hkdf.Expand(sha256.New, s.secret, "coda segment key", keySize)
+	key, err := hkdf.Expand(sha256.New, s.secret, "coda segment key", gcm.KeySize)
 	if err != nil {
 		return err
 	}
 	if s.secret, err = hkdf.Expand(sha256.New, s.secret, "coda segment next", sha256.Size); err != nil {
 		return err
 	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return err
-	}
-	s.aead, err = cipher.NewGCM(block)
+	s.aead, err = gcm.New(key)
 	return err
 }
 

@@ -42,7 +42,7 @@ func TestSilenceIsBounded(t *testing.T) {
 
 func userTimeout(t *testing.T, c *Conn) time.Duration {
 	t.Helper()
-	raw, err := c.raw.Conn.(*net.TCPConn).SyscallConn()
+	raw, err := c.raw.(*net.TCPConn).SyscallConn()
 	if err != nil {
 		t.Fatal(err)
 	}
