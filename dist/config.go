@@ -23,6 +23,9 @@ type CoordinatorConfig struct {
 	// Queue is how many tasks a worker has at a time, which hides the latency
 	// of the network. 0: 2.
 	Queue int
+	// Strategies says, by layer, how chunks are handed out. A layer that is not in
+	// it is Adaptive.
+	Strategies map[string]Strategy
 	// History is how many updates the operation log reaches back. A worker
 	// that falls further behind is stale and must be repaired. 0: 8.
 	History int

@@ -57,7 +57,6 @@ type placement struct {
 	states  [][]coded.Tensor // by slot, of slots without a worker, until the first update
 	absent  []bool           // by slot: its worker was lost with the shard, and may come back with it
 	covers  []*cover         // for reuse
-	times   [3]durations     // by product: from handing out a chunk to its result
 
 	rough      bool      // a repair would amplify rounding too much
 	roughUntil time.Time // no rebuild before

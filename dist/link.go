@@ -189,16 +189,15 @@ func (c *Coordinator) nextTask(l *link) (*Message, func()) {
 	if len(l.tasks) >= c.cfg.Queue {
 		return nil, nil
 	}
-	now := time.Now()
 	for _, r := range c.rounds {
 		h := l.shards[r.layer.Name]
 		if !h.fresh(r.version) || l.cursor < r.pos {
 			continue
 		}
-		chunk, after, ok := r.cover.next(l.slot, len(l.tasks) > 0, now)
+		chunk, after, ok := r.cover.next(l.slot, len(l.tasks) == 0, r.elapsed())
 		if !ok {
 			if after > 0 {
-				l.later.Reset(after)
+				l.later.Reset(time.Duration(after * float64(time.Second)))
 			}
 			continue
 		}
@@ -209,8 +208,8 @@ func (c *Coordinator) nextTask(l *link) (*Message, func()) {
 			l.open[r.id] = struct{}{}
 			return r.operandMessage(), r.operand.retain().release
 		}
-		r.cover.start(l.slot, chunk, now)
-		l.handOut(r, chunk, now)
+		r.cover.start(l.slot, chunk, r.elapsed())
+		l.handOut(r, chunk, time.Now())
 		return &Message{Header: Header{
 			Kind: KindTask, Layer: r.layer.Name, Round: r.id, Product: r.Product,
 			Slot: l.slot, Chunk: chunk, Step: r.Step, State: r.version,

@@ -120,9 +120,9 @@ func (c *Coordinator) begin(r *round) error {
 	if n := len(p.covers); n > 0 {
 		r.cover, p.covers = p.covers[n-1], p.covers[:n-1]
 	} else {
-		r.cover = newCover(p.code, p.layer.Chunks)
+		r.cover = newCover(p.code, p.layer.Chunks, c.cfg.Strategies[r.Layer])
 	}
-	r.cover.reset(sets, p.times[r.Product].quantile(0.5))
+	r.cover.reset(sets)
 	r.results = make([][]*counted, p.layer.Chunks)
 	for i := range r.results {
 		r.results[i] = make([]*counted, p.code.N())
@@ -172,6 +172,9 @@ func inRange(set []int, n int) bool {
 	return true
 }
 
+// elapsed is the round's clock, in seconds.
+func (r *round) elapsed() float64 { return time.Since(r.started).Seconds() }
+
 func (r *round) operandMessage() *Message {
 	return &Message{
 		Header:  Header{Kind: KindOperand, Layer: r.Layer, Product: r.Product, Round: r.id, Step: r.Step, State: r.version},
@@ -202,9 +205,9 @@ func (c *Coordinator) checkRound(r *round) {
 		r.short = time.Time{}
 		return
 	}
-	if r.cover.sets != nil && c.cfg.Replay == nil && c.cfg.Select != nil {
+	if r.cover.chosen != nil && c.cfg.Replay == nil && c.cfg.Select != nil {
 		if sets, err := c.choice(r); err == nil && sets != nil {
-			for _, chunk := range r.cover.reselect(sets) {
+			for _, chunk := range r.cover.chosen.Choose(sets) {
 				c.endChunk(r, chunk)
 			}
 			if r.over || r.cover.feasible(possible) {
@@ -225,7 +228,7 @@ func (c *Coordinator) checkRound(r *round) {
 // endChunk cancels what is still being done for a chunk that is ready, and ends
 // the round with its last chunk.
 func (c *Coordinator) endChunk(r *round, chunk int) {
-	if r.cover.left == 0 {
+	if r.cover.done() {
 		c.endRound(r, nil)
 		return
 	}
@@ -234,6 +237,8 @@ func (c *Coordinator) endChunk(r *round, chunk int) {
 		if _, busy := l.tasks[key]; busy {
 			c.takeBack(l, key, TaskCancelled, 0)
 			l.say(&Message{Header: Header{Kind: KindCancel, Round: r.id, Layer: r.Layer, Slots: []int{chunk}}})
+		} else if len(l.tasks) == 0 {
+			signal(l.wake) // it may be worth doubling up on another one now
 		}
 	}
 }

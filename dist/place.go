@@ -14,9 +14,6 @@ import (
 // have taken their shards.
 const placeGrace = 5 * time.Second
 
-// chunkTimes is how many chunks are remembered to know how long one takes.
-const chunkTimes = 64
-
 var errPlacedAnew = errors.New("the layer has been placed anew")
 
 // Place implements coded.Executor. It returns when every worker in a slot has
@@ -64,9 +61,6 @@ func (c *Coordinator) prepare(l coded.Layer, state func(slot int) ([]coded.Tenso
 	}
 	l.Config = slices.Clone(l.Config)
 	p := &placement{layer: l, code: code, states: make([][]coded.Tensor, code.N()), absent: make([]bool, code.N())}
-	for i := range p.times {
-		p.times[i].most = chunkTimes
-	}
 	for slot := range p.states {
 		tensors, err := state(slot)
 		if err != nil {

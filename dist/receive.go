@@ -91,13 +91,15 @@ func (c *Coordinator) onResult(l *link, m *Message) error {
 	r := c.active(m.Round)
 	if !asked || r == nil {
 		c.waste(l, w)
+		if r != nil {
+			r.cover.finish(l.slot, m.Chunk, r.elapsed()) // it is free again
+		}
 		return nil
 	}
 	if len(m.Tensors) != 1 {
 		return fmt.Errorf("result with %d tensors, want 1", len(m.Tensors))
 	}
-	r.place.times[r.Product].observe(time.Since(r.cover.since(l.slot, m.Chunk)))
-	useful, ready := r.cover.finish(l.slot, m.Chunk)
+	useful, ready := r.cover.finish(l.slot, m.Chunk, r.elapsed())
 	if !useful {
 		c.takeBack(l, key, TaskWasted, took)
 		c.waste(l, w)

@@ -2,44 +2,55 @@ package dist
 
 import (
 	"slices"
-	"time"
 
 	"github.com/coda-ml/coda/coded"
-	"github.com/coda-ml/coda/dist/internal/pull"
+	"github.com/coda-ml/coda/dist/internal/schedule"
 )
 
-// cover is the scheduling state of one round: which slot has finished, or is
-// at work on, which chunk. It is a pure state machine, without goroutine, clock
-// or randomness: whoever drives it (sockets, or a simulator) gets the same
-// decisions for the same sequence of calls. The time is a parameter.
-//
-// A chunk is ready when the slots that finished it can decode it; the round is
-// ready when every chunk is. Work is handed out by the rule of package pull; a
-// chunk whose cover would be enough to decode comes only when nothing else is
-// left, and only to a slot that has nothing else to do, which doubles up on
-// stragglers: not before patience has passed since the oldest copy that runs
-// was begun, and since the last doubling, for the chunk can be expected to be done
-// sooner than it is begun anew.
-//
-// When sets are given, chunk c is computed by exactly the slots of sets[c], and
-// is ready when all of them have finished.
+// Strategy says how the chunks of a layer's products are handed out. Which
+// results suffice is for the layer's code to say.
+type Strategy uint8
+
+const (
+	// Adaptive hands chunks out by pull, the one with the least cover first, and
+	// doubles up on stragglers.
+	Adaptive Strategy = iota
+	// InOrder lets every slot do its own share, whatever the others do: an uncoded,
+	// replicated or plain MDS product.
+	InOrder
+	// Speculative lets idle slots repeat what is not done once three quarters of
+	// the chunks are (backup tasks: J. Dean, S. Ghemawat, MapReduce, OSDI 2004). For
+	// replication with k = 1, in as many chunks as there are slots.
+	Speculative
+)
+
+// backupsAfter is the part of the chunks that is done before Speculative begins.
+const backupsAfter = 0.75
+
+// schedule returns the strategy's schedule of a layer.
+func (s Strategy) schedule(code *coded.Code, chunks int) schedule.Schedule {
+	covered := func() schedule.Covered { return schedule.NewCovered(code, chunks) }
+	switch s {
+	case InOrder:
+		return schedule.NewInOrder(covered(), code.N(), func(int) int { return chunks })
+	case Speculative:
+		return schedule.NewSpeculative(covered, code.N(), chunks, backupsAfter)
+	}
+	return schedule.NewPulled(covered, code.N(), chunks)
+}
+
+// cover is the state of one round: which slot has finished, or is at work on,
+// which chunk. A schedule decides what is next: that of the layer's strategy, or,
+// when sets are given, that chunk c is computed by exactly the slots of sets[c].
+// It is pure, like the schedules; the time, in seconds, is a parameter.
 type cover struct {
 	code   *coded.Code
 	slots  int
 	chunks int
-	cells  []cell           // chunk*slots + slot
-	began  []time.Time      // of the cells that run
-	count  []int            // by chunk: slots that finished or are at work
-	ranks  []pull.Rank      // by chunk: from count, open and ready
-	double []time.Time      // by chunk: when a slot doubled up last
-	done   []*coded.Tracker // by chunk: slots that finished
-	open   []*coded.Tracker // by chunk: slots that finished or are at work
-	sets   [][]int          // by chunk, or nil
-	ready  []bool           // by chunk
-	left   int              // chunks that are not ready
+	cells  []cell // chunk*slots + slot
+	free   schedule.Schedule
+	chosen *schedule.Chosen // nil without sets
 	try    *coded.Tracker
-
-	patience time.Duration
 }
 
 type cell uint8
@@ -47,171 +58,70 @@ type cell uint8
 const (
 	cellIdle cell = iota
 	cellRunning
-	cellDone
+	cellDone // in time
+	cellLate // when the chunk was ready without it
 )
 
-func newCover(code *coded.Code, chunks int) *cover {
-	c := &cover{
-		code:   code,
-		slots:  code.N(),
-		chunks: chunks,
-		cells:  make([]cell, chunks*code.N()),
-		began:  make([]time.Time, chunks*code.N()),
-		count:  make([]int, chunks),
-		ranks:  make([]pull.Rank, chunks),
-		double: make([]time.Time, chunks),
-		ready:  make([]bool, chunks),
-		try:    coded.NewTracker(code),
+func newCover(code *coded.Code, chunks int, strategy Strategy) *cover {
+	return &cover{
+		code: code, slots: code.N(), chunks: chunks, cells: make([]cell, chunks*code.N()),
+		free: strategy.schedule(code, chunks), try: coded.NewTracker(code),
 	}
-	for range chunks {
-		c.done = append(c.done, coded.NewTracker(code))
-		c.open = append(c.open, coded.NewTracker(code))
-	}
-	c.reset(nil, 0)
-	return c
 }
 
 // reset starts a new round.
-func (c *cover) reset(sets [][]int, patience time.Duration) {
+func (c *cover) reset(sets [][]int) {
 	clear(c.cells)
-	clear(c.count)
-	clear(c.ranks)
-	clear(c.ready)
-	clear(c.double)
-	c.left = c.chunks
-	for i := range c.chunks {
-		c.done[i].Reset()
-		c.open[i].Reset()
+	c.free.Reset()
+	c.chosen = nil
+	if sets != nil {
+		c.chosen = schedule.NewChosen(sets, c.slots)
 	}
-	c.sets, c.patience = sets, patience
 }
 
-// reselect replaces the sets; what has been finished counts for the new ones.
-// It returns the chunks that became ready by it.
-func (c *cover) reselect(sets [][]int) (ready []int) {
-	c.sets = sets
-	for chunk := range c.chunks {
-		if !c.ready[chunk] && c.decodable(chunk) {
-			c.settle(chunk)
-			ready = append(ready, chunk)
-		}
+func (c *cover) schedule() schedule.Schedule {
+	if c.chosen != nil {
+		return c.chosen
 	}
-	return ready
+	return c.free
 }
 
 func (c *cover) at(chunk, slot int) *cell { return &c.cells[chunk*c.slots+slot] }
 
 // allowed tells whether a slot may work on a chunk.
 func (c *cover) allowed(chunk, slot int) bool {
-	return c.sets == nil || slices.Contains(c.sets[chunk], slot)
+	return c.chosen == nil || slices.Contains(c.chosen.Set(chunk), slot)
 }
 
-// next returns the chunk that a slot should do next, if there is one. A busy
-// slot is not asked to double up on others. If an idle one could do so later and
-// there is nothing else, after says in how much time; else it is 0.
-func (c *cover) next(slot int, busy bool, now time.Time) (chunk int, after time.Duration, ok bool) {
-	if slot < 0 || slot >= c.slots || c.left == 0 {
+// next returns the chunk that a slot should do next, if there is one. An idle slot
+// has nothing else to do. If there may be something later, after says in how many
+// seconds; else it is 0.
+func (c *cover) next(slot int, idle bool, now float64) (chunk int, after float64, ok bool) {
+	if slot < 0 || slot >= c.slots {
 		return 0, 0, false
 	}
-	offset, limit := pull.Offset(slot, c.slots, c.chunks), pull.Enough
-	if c.sets != nil {
-		limit = pull.Over
-	}
-	chunk, ok = pull.Next(c.ranks, offset, limit, func(chunk int) bool { return !c.fit(chunk, slot) })
-	if ok || busy || c.sets != nil {
-		return max(chunk, 0), 0, ok
-	}
-	chunk, ok = pull.Next(c.ranks, offset, pull.Over, func(chunk int) bool {
-		if !c.fit(chunk, slot) {
-			return true
-		}
-		left := c.patience - now.Sub(c.waited(chunk))
-		if left > 0 && (after == 0 || left < after) {
-			after = left
-		}
-		return left > 0
-	})
-	if ok {
-		return chunk, 0, true
-	}
-	return 0, after, false
-}
-
-// fit tells whether a slot may work on a chunk that it has not begun.
-func (c *cover) fit(chunk, slot int) bool {
-	return *c.at(chunk, slot) == cellIdle && c.allowed(chunk, slot)
-}
-
-// rank brings the rank of a chunk up to date.
-func (c *cover) rank(chunk int) {
-	c.ranks[chunk] = pull.Over
-	if !c.ready[chunk] {
-		c.ranks[chunk] = pull.RankOf(c.count[chunk], c.open[chunk].Ready())
-	}
+	return c.schedule().Next(slot, idle, now)
 }
 
 // start notes that a slot works on a chunk.
-func (c *cover) start(slot, chunk int, now time.Time) {
+func (c *cover) start(slot, chunk int, now float64) {
 	*c.at(chunk, slot) = cellRunning
-	c.began[chunk*c.slots+slot] = now
-	if c.open[chunk].Ready() {
-		c.double[chunk] = now
-	}
-	c.count[chunk]++
-	c.open[chunk].Add(slot)
-	c.rank(chunk)
+	c.schedule().Start(slot, chunk, now)
 }
-
-// waited returns since when a chunk has been left to those at work on it.
-func (c *cover) waited(chunk int) time.Time {
-	var oldest time.Time
-	for slot := range c.slots {
-		if t := c.since(slot, chunk); *c.at(chunk, slot) == cellRunning && (oldest.IsZero() || t.Before(oldest)) {
-			oldest = t
-		}
-	}
-	if c.double[chunk].After(oldest) {
-		return c.double[chunk]
-	}
-	return oldest
-}
-
-// since returns when a slot began the chunk that it is at work on.
-func (c *cover) since(slot, chunk int) time.Time { return c.began[chunk*c.slots+slot] }
 
 // finish notes that a slot has done a chunk. It tells whether the result is of
 // use (it was asked for, and the chunk was not ready without it) and whether
 // the chunk has become ready by it.
-func (c *cover) finish(slot, chunk int) (useful, ready bool) {
-	if cell := c.at(chunk, slot); *cell != cellRunning {
-		return false, false
-	} else if *cell = cellDone; c.ready[chunk] {
+func (c *cover) finish(slot, chunk int, now float64) (useful, ready bool) {
+	if slot < 0 || slot >= c.slots || chunk < 0 || chunk >= c.chunks || *c.at(chunk, slot) != cellRunning {
 		return false, false
 	}
-	c.done[chunk].Add(slot)
-	if !c.decodable(chunk) {
-		return true, false
+	useful, ready = c.schedule().Finish(slot, chunk, now)
+	*c.at(chunk, slot) = cellLate
+	if useful {
+		*c.at(chunk, slot) = cellDone
 	}
-	c.settle(chunk)
-	return true, true
-}
-
-func (c *cover) settle(chunk int) {
-	c.ready[chunk] = true
-	c.left--
-	c.rank(chunk)
-}
-
-func (c *cover) decodable(chunk int) bool {
-	if c.sets == nil {
-		return c.done[chunk].Ready()
-	}
-	for _, slot := range c.sets[chunk] {
-		if *c.at(chunk, slot) != cellDone {
-			return false
-		}
-	}
-	return true
+	return useful, ready
 }
 
 // lose takes back what a slot was at work on; what it has finished stays.
@@ -222,28 +132,19 @@ func (c *cover) lose(slot int) {
 	for chunk := range c.chunks {
 		if cell := c.at(chunk, slot); *cell == cellRunning {
 			*cell = cellIdle
-			c.count[chunk]--
-			c.reopen(chunk)
+			c.schedule().Drop(slot, chunk)
 		}
 	}
 }
 
-// reopen computes the open tracker of a chunk anew: trackers cannot forget.
-func (c *cover) reopen(chunk int) {
-	c.open[chunk].Reset()
-	for slot := range c.slots {
-		if *c.at(chunk, slot) != cellIdle {
-			c.open[chunk].Add(slot)
-		}
-	}
-	c.rank(chunk)
-}
+func (c *cover) ready(chunk int) bool { return c.schedule().Ready(chunk) }
+func (c *cover) done() bool           { return c.schedule().Done() }
 
 // feasible tells whether every chunk can become ready when only the slots for
 // which can is true go on working.
 func (c *cover) feasible(can func(slot int) bool) bool {
 	for chunk := range c.chunks {
-		if !c.ready[chunk] && !c.chunkFeasible(chunk, can) {
+		if !c.ready(chunk) && !c.chunkFeasible(chunk, can) {
 			return false
 		}
 	}
@@ -251,13 +152,10 @@ func (c *cover) feasible(can func(slot int) bool) bool {
 }
 
 func (c *cover) chunkFeasible(chunk int, can func(slot int) bool) bool {
-	if c.sets != nil {
-		for _, slot := range c.sets[chunk] {
-			if *c.at(chunk, slot) != cellDone && !can(slot) {
-				return false
-			}
-		}
-		return true
+	if c.chosen != nil {
+		return !slices.ContainsFunc(c.chosen.Set(chunk), func(slot int) bool {
+			return *c.at(chunk, slot) != cellDone && !can(slot)
+		})
 	}
 	c.try.Reset()
 	for slot := range c.slots {
@@ -272,18 +170,21 @@ func (c *cover) chunkFeasible(chunk int, can func(slot int) bool) bool {
 func (c *cover) answers(chunk int) []int {
 	var slots []int
 	for slot := range c.slots {
-		if *c.at(chunk, slot) == cellDone && c.done[chunk].Has(slot) && c.allowed(chunk, slot) {
+		if *c.at(chunk, slot) == cellDone && c.allowed(chunk, slot) {
 			slots = append(slots, slot)
 		}
 	}
 	return slots
 }
 
-// chosen returns the slots that may work on some chunk.
-func (c *cover) chosen() (slots []int) {
+// working returns the slots that may work on some chunk.
+func (c *cover) working() (slots []int) {
 	for slot := range c.slots {
-		if c.sets == nil || slices.ContainsFunc(c.sets, func(set []int) bool { return slices.Contains(set, slot) }) {
-			slots = append(slots, slot)
+		for chunk := range c.chunks {
+			if c.allowed(chunk, slot) {
+				slots = append(slots, slot)
+				break
+			}
 		}
 	}
 	return slots

@@ -94,8 +94,8 @@ func (r *round) Release() {
 func (c *Coordinator) tooFew(r *round) error {
 	e := &coded.TooFewError{Layer: r.Layer, Product: r.Product, Step: r.Step, Need: r.place.code.Threshold()}
 	waited := time.Since(r.started).Round(time.Millisecond)
-	slots := r.cover.chosen()
-	if r.cover.sets != nil {
+	slots := r.cover.working()
+	if r.cover.chosen != nil {
 		e.Need = len(slots)
 	}
 	for _, slot := range slots {
@@ -121,7 +121,7 @@ func (c *Coordinator) tooFew(r *round) error {
 // owes tells whether a slot has not done all of its part of what is missing.
 func (r *round) owes(slot int) bool {
 	for chunk := range r.layer.Chunks {
-		if !r.cover.ready[chunk] && r.cover.allowed(chunk, slot) && *r.cover.at(chunk, slot) != cellDone {
+		if !r.cover.ready(chunk) && r.cover.allowed(chunk, slot) && *r.cover.at(chunk, slot) != cellDone {
 			return true
 		}
 	}

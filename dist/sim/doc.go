@@ -48,8 +48,8 @@
 // There is one mechanism: a Plan has chunks of work, and a Schedule which says
 // what a worker does next and when the results suffice. Local, uncoded, replicated,
 // speculative, stealing, MDS, partial, rateless, ignoring and adaptive are choices
-// of it, and Coded runs any code of package coded. Adaptive hands chunks out by the
-// same function as the coordinator of package dist. Results are counted where that
+// of it, and Coded runs any code of package coded. The schedules are those that the
+// coordinator of package dist drives on sockets. Results are counted where that
 // decides (MDS codes), and given to a coded.Tracker elsewhere.
 //
 // A Link costs latency and the time of operands and results; a queue of more than
@@ -77,5 +77,5 @@
 // # Goroutines
 //
 // Models, strategies and plans are values that are only read, and may be shared. A
-// Schedule and a Readiness belong to one goroutine, a TraceWriter to one at a time.
+// Schedule belongs to one goroutine, a TraceWriter to one at a time.
 package sim

@@ -43,6 +43,7 @@ type worker struct {
 	began float64 // the task at work
 	free  float64 // when it is done with that
 	wire  float64 // when its link is free
+	wake  float64 // when it is to be looked after although no result comes; 0: never
 }
 
 type task struct {
@@ -97,8 +98,14 @@ func (e *engine) run(ctx context.Context) Round {
 		if n%heed == 0 && ctx.Err() != nil {
 			return Round{}
 		}
-		e.now = e.events[0].at
-		e.arrive(int(e.events[0].worker))
+		first := e.events[0]
+		e.now = first.at
+		if n := int32(len(e.workers)); first.worker >= n {
+			e.events.pop()
+			e.look(int(first.worker - n))
+		} else {
+			e.arrive(int(first.worker))
+		}
 	}
 	if e.schedule.Done() {
 		e.round.Time = e.now
@@ -111,6 +118,14 @@ func (e *engine) run(ctx context.Context) Round {
 	return e.round
 }
 
+// look gives a worker something to do that had to wait for it.
+func (e *engine) look(i int) {
+	if w := &e.workers[i]; w.wake == e.now {
+		w.wake = 0
+		e.fill(i)
+	}
+}
+
 // arrive handles the first event: a result reaches the coordinator.
 func (e *engine) arrive(i int) {
 	w := &e.workers[i]
@@ -121,7 +136,7 @@ func (e *engine) arrive(i int) {
 		w.owed--
 	}
 	chunk := int(t.chunk)
-	useful, ready := e.schedule.Finish(i, chunk)
+	useful, ready := e.schedule.Finish(i, chunk, e.now)
 	load := e.plan.Load[i]
 	e.round.Spent += load
 	if useful {
@@ -162,11 +177,15 @@ func (e *engine) fill(i int) {
 		return
 	}
 	for w := &e.workers[i]; w.owed < e.room; { // chunks fit in 32 bits, see maxCells
-		chunk, ok := e.schedule.Next(i, w.owed == 0)
+		chunk, after, ok := e.schedule.Next(i, w.owed == 0, e.now)
 		if !ok {
+			if at := e.now + after; after > 0 && (w.wake == 0 || at < w.wake) {
+				w.wake = at
+				e.events.push(event{at, int32(i + len(e.workers))})
+			}
 			return
 		}
-		e.schedule.Start(i, chunk)
+		e.schedule.Start(i, chunk, e.now)
 		w.queue = append(w.queue, task{chunk: int32(chunk), arrives: e.now + e.link.Latency})
 		w.owed++
 		if !w.busy {

@@ -99,7 +99,7 @@ func (w *watch) Reset() {
 	clear(w.given)
 }
 
-func (w *watch) Start(worker, chunk int) {
+func (w *watch) Start(worker, chunk int, now float64) {
 	if w.given[[2]int{worker, chunk}] || w.Ready(chunk) {
 		w.s.fail("worker %d is given chunk %d again, or when it is ready", worker, chunk)
 	}
@@ -110,7 +110,7 @@ func (w *watch) Start(worker, chunk int) {
 	}
 	w.given[[2]int{worker, chunk}] = true
 	w.cover[chunk]++
-	w.Schedule.Start(worker, chunk)
+	w.Schedule.Start(worker, chunk, now)
 }
 
 func TestAdaptiveDoublesUpLast(t *testing.T) {
@@ -178,10 +178,10 @@ type interruptedSchedule struct {
 	by interrupted
 }
 
-func (s *interruptedSchedule) Finish(worker, chunk int) (useful, ready bool) {
+func (s *interruptedSchedule) Finish(worker, chunk int, now float64) (useful, ready bool) {
 	s.by.cancel()
 	*s.by.finished++
-	return s.Schedule.Finish(worker, chunk)
+	return s.Schedule.Finish(worker, chunk, now)
 }
 
 // A round of many workers is given up in its middle.

@@ -97,7 +97,7 @@ type server struct {
 	Service
 	plan    *Plan
 	now     float64
-	events  events // ends of chunks, and under the number of workers the next arrival
+	events  events // ends of chunks, under the number of workers the next arrival, then wakings
 	workers []servant
 	active  []*request // by arrival
 	spare   []*request
@@ -110,6 +110,7 @@ type server struct {
 type servant struct {
 	at    *request
 	chunk int
+	wake  float64 // when it is to be given something although nothing happens; 0: never
 }
 
 // request is one that was not answered yet, or on a chunk of which a worker is.
@@ -153,7 +154,15 @@ func (v *server) run(ctx context.Context) error {
 		v.events.pop()
 		v.now = e.at
 		w := int(e.worker)
-		if w < len(v.workers) && !v.finish(w) {
+		switch {
+		case w > len(v.workers):
+			w -= len(v.workers) + 1
+			if s := &v.workers[w]; s.wake == v.now {
+				s.wake = 0
+				v.assign(w)
+			}
+			continue
+		case w < len(v.workers) && !v.finish(w):
 			v.assign(w)
 			continue
 		}
@@ -193,7 +202,7 @@ func (v *server) arrive() error {
 func (v *server) finish(w int) (news bool) {
 	s := &v.workers[w]
 	if r := s.at; !r.over {
-		_, news = r.schedule.Finish(w, s.chunk)
+		_, news = r.schedule.Finish(w, s.chunk, v.now)
 		if r.schedule.Done() {
 			v.answer(r)
 		}
@@ -231,8 +240,20 @@ func (v *server) ends(w int) float64 {
 
 // assign gives a worker that is free something to do.
 func (v *server) assign(w int) {
-	if v.workers[w].at != nil || v.plan.Load[w] == 0 || !v.give(w, false) && !v.give(w, true) {
+	s := &v.workers[w]
+	if s.at != nil || v.plan.Load[w] == 0 {
 		return
+	}
+	given, _ := v.give(w, false)
+	if !given {
+		var after float64
+		if given, after = v.give(w, true); !given {
+			if at := v.now + after; after > 0 && (s.wake == 0 || at < s.wake) {
+				s.wake = at
+				v.events.push(event{at, int32(len(v.workers) + 1 + w)})
+			}
+			return
+		}
 	}
 	if at := v.ends(w); !math.IsInf(at, 1) {
 		v.busy += at - v.now
@@ -240,17 +261,22 @@ func (v *server) assign(w int) {
 	}
 }
 
-// give gives a worker a chunk of the oldest request that has one for it.
-func (v *server) give(w int, idle bool) bool {
+// give gives a worker a chunk of the oldest request that has one for it. If none
+// has, one may in the time after, if that is not 0.
+func (v *server) give(w int, idle bool) (given bool, after float64) {
 	for _, r := range v.active[:min(len(v.active), v.Together)] {
-		if chunk, ok := r.schedule.Next(w, idle); ok {
-			r.schedule.Start(w, chunk)
+		chunk, wait, ok := r.schedule.Next(w, idle, v.now)
+		if ok {
+			r.schedule.Start(w, chunk, v.now)
 			r.users++
-			v.workers[w] = servant{r, chunk}
-			return true
+			v.workers[w].at, v.workers[w].chunk = r, chunk
+			return true, 0
+		}
+		if wait > 0 && (after == 0 || wait < after) {
+			after = wait
 		}
 	}
-	return false
+	return false, after
 }
 
 // served sums up.

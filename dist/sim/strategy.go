@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/coda-ml/coda/coded"
+	"github.com/coda-ml/coda/dist/internal/schedule"
 )
 
 // Job is one product to be computed by a cluster. Work is measured in shards: a
@@ -42,9 +43,9 @@ func even(workers int, load float64, schedule func() Schedule) *Plan {
 }
 
 // oneEach is a plan in which every worker has a single chunk.
-func oneEach(workers int, load float64, readiness func() Readiness) *Plan {
+func oneEach(workers int, load float64, readiness func() schedule.Readiness) *Plan {
 	return even(workers, load, func() Schedule {
-		return newInOrder(readiness(), workers, func(int) int { return 1 })
+		return schedule.NewInOrder(readiness(), workers, func(int) int { return 1 })
 	})
 }
 
@@ -69,7 +70,7 @@ func (Local) Name() string { return "local" }
 
 // Plan implements Strategy.
 func (Local) Plan(j Job) (*Plan, error) {
-	p := oneEach(j.Workers, 0, func() Readiness { return &total{need: 1} })
+	p := oneEach(j.Workers, 0, func() schedule.Readiness { return schedule.NewTotal(1) })
 	p.Load[0] = j.Work
 	return p, nil
 }
@@ -81,7 +82,7 @@ func (Uncoded) Name() string { return "uncoded" }
 
 // Plan implements Strategy.
 func (Uncoded) Plan(j Job) (*Plan, error) {
-	return oneEach(j.Workers, j.Work/float64(j.Workers), func() Readiness { return newCount(1, j.Workers) }), nil
+	return oneEach(j.Workers, j.Work/float64(j.Workers), func() schedule.Readiness { return schedule.NewCount(1, j.Workers) }), nil
 }
 
 // Ignore is Uncoded without the last Drop workers: what they had to do is lost,
@@ -95,7 +96,7 @@ func (s Ignore) Plan(j Job) (*Plan, error) {
 	if s.Drop < 0 || s.Drop >= j.Workers {
 		return nil, invalid(s, "%d of %d workers are ignored, want 0 to %d", s.Drop, j.Workers, j.Workers-1)
 	}
-	return oneEach(j.Workers, j.Work/float64(j.Workers), func() Readiness { return newCount(1, j.Workers-s.Drop) }), nil
+	return oneEach(j.Workers, j.Work/float64(j.Workers), func() schedule.Readiness { return schedule.NewCount(1, j.Workers-s.Drop) }), nil
 }
 
 // Replicated cuts the work into n/Copies parts, each done by Copies workers.
@@ -109,7 +110,7 @@ func (s Replicated) Plan(j Job) (*Plan, error) {
 		return nil, invalid(s, "%d copies for %d workers, want a divisor of their number", s.Copies, j.Workers)
 	}
 	parts := j.Workers / s.Copies
-	return oneEach(j.Workers, j.Work/float64(parts), func() Readiness { return newCopies(parts) }), nil
+	return oneEach(j.Workers, j.Work/float64(parts), func() schedule.Readiness { return schedule.NewCopies(parts) }), nil
 }
 
 // Speculative is Uncoded whose unfinished parts are given to idle workers as well
@@ -127,11 +128,19 @@ func (s Speculative) Plan(j Job) (*Plan, error) {
 	if err := checkChunks(s, j.Workers, j.Workers); err != nil {
 		return nil, err
 	}
-	return pulling(j.Workers, j.Workers, j.Work/float64(j.Workers), s.After, func() Readiness { return newCount(j.Workers, 1) }), nil
+	return even(j.Workers, j.Work/float64(j.Workers), func() Schedule {
+		return schedule.NewSpeculative(counting(j.Workers, 1), j.Workers, j.Workers, s.After)
+	}), nil
 }
 
-func pulling(workers, chunks int, load, double float64, readiness func() Readiness) *Plan {
-	return even(workers, load, func() Schedule { return newPulled(readiness, workers, chunks, double) })
+// pulling is a plan of chunks that are handed out by pull.
+func pulling(workers, chunks int, load float64, readiness func() schedule.Covered) *Plan {
+	return even(workers, load, func() Schedule { return schedule.NewPulled(readiness, workers, chunks) })
+}
+
+// counting makes chunks ready that need so many results.
+func counting(chunks, need int) func() schedule.Covered {
+	return func() schedule.Covered { return schedule.NewCount(chunks, need) }
 }
 
 // Stealing hands uncoded chunks out to whoever is free. Workers must have all data.
@@ -144,7 +153,7 @@ func (s Stealing) Plan(j Job) (*Plan, error) {
 	if err := checkChunks(s, s.Chunks, j.Workers); err != nil {
 		return nil, err
 	}
-	return pulling(j.Workers, s.Chunks, j.Work/float64(s.Chunks), 0, func() Readiness { return newCount(s.Chunks, 1) }), nil
+	return pulling(j.Workers, s.Chunks, j.Work/float64(s.Chunks), counting(s.Chunks, 1)), nil
 }
 
 // MDS gives each worker a K-th of the work, coded, and waits for any K.
@@ -157,7 +166,7 @@ func (s MDS) Plan(j Job) (*Plan, error) {
 	if err := checkK(s, s.K, j.Workers); err != nil {
 		return nil, err
 	}
-	return oneEach(j.Workers, j.Work/float64(s.K), func() Readiness { return newCount(1, s.K) }), nil
+	return oneEach(j.Workers, j.Work/float64(s.K), func() schedule.Readiness { return schedule.NewCount(1, s.K) }), nil
 }
 
 func checkK(s Strategy, k, workers int) error {
@@ -182,7 +191,7 @@ func (s Adaptive) Plan(j Job) (*Plan, error) {
 		return nil, err
 	}
 	load := j.Work / float64(s.K) / float64(s.Chunks)
-	return pulling(j.Workers, s.Chunks, load, 0, func() Readiness { return newCount(s.Chunks, s.K) }), nil
+	return pulling(j.Workers, s.Chunks, load, counting(s.Chunks, s.K)), nil
 }
 
 // Partial cuts each worker's K-th into Chunks, done in order, any K*Chunks of
@@ -201,7 +210,7 @@ func (s Partial) Plan(j Job) (*Plan, error) {
 		return nil, err
 	}
 	return even(j.Workers, j.Work/float64(s.K)/float64(s.Chunks), func() Schedule {
-		return newInOrder(&total{need: s.K * s.Chunks}, j.Workers, func(int) int { return s.Chunks })
+		return schedule.NewInOrder(schedule.NewTotal(s.K*s.Chunks), j.Workers, func(int) int { return s.Chunks })
 	}), nil
 }
 
@@ -226,7 +235,7 @@ func (s Rateless) Plan(j Job) (*Plan, error) {
 	each := int(math.Ceil(s.Storage * float64(s.Symbols) / float64(j.Workers)))
 	need := int(math.Ceil((1 + s.Overhead) * float64(s.Symbols)))
 	return even(j.Workers, j.Work/float64(s.Symbols), func() Schedule {
-		return newInOrder(&total{need: need}, j.Workers, func(int) int { return each })
+		return schedule.NewInOrder(schedule.NewTotal(need), j.Workers, func(int) int { return each })
 	}), nil
 }
 
@@ -271,30 +280,22 @@ func (s Coded) Plan(j Job) (*Plan, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.Schedule = func() Schedule { return newInOrder(results(), j.Workers, inTurn) }
+		p.Schedule = func() Schedule { return schedule.NewInOrder(results(), j.Workers, inTurn) }
 	case chunks == 1:
-		p.Schedule = func() Schedule { return newInOrder(s.readiness(1), j.Workers, inTurn) }
+		p.Schedule = func() Schedule { return schedule.NewInOrder(schedule.NewCovered(s.Code, 1), j.Workers, inTurn) }
 	default:
 		p.Schedule = func() Schedule {
-			return newPulled(func() Readiness { return s.readiness(chunks) }, s.Code.N(), chunks, 0)
+			return schedule.NewPulled(func() schedule.Covered { return schedule.NewCovered(s.Code, chunks) }, s.Code.N(), chunks)
 		}
 	}
 	return p, nil
 }
 
-// readiness counts where the code allows it.
-func (s Coded) readiness(chunks int) Readiness {
-	if s.Code.MDS() {
-		return newCount(chunks, s.Code.Threshold())
-	}
-	return newTracked(s.Code, chunks)
-}
-
 // results gives the readiness by single results.
-func (s Coded) results() (func() Readiness, error) {
+func (s Coded) results() (func() schedule.Readiness, error) {
 	single, err := s.Code.Chunks()
 	if err != nil {
 		return nil, invalid(s, "%v", err)
 	}
-	return func() Readiness { return &results{s.Code, coded.NewTracker(single)} }, nil
+	return func() schedule.Readiness { return &results{s.Code, coded.NewTracker(single)} }, nil
 }

@@ -1,14 +1,4 @@
-// Package pull is the rule by which the chunks of a round are handed out to
-// workers that ask for work. It is pure; the coordinator follows it on sockets,
-// and the simulator in virtual time.
-//
-// A worker that has room gets, among the chunks that it may do and has not done,
-// the one with the least cover, which is the number of workers that have finished
-// it or are at work on it. The search is cyclic, from an offset of the worker's
-// own, so that workers of equal speed spread over the chunks without talking. A
-// chunk whose cover would be enough to decode comes after all others, and only if
-// the caller wants to double up on stragglers at all.
-package pull
+package schedule
 
 import "math"
 

@@ -1,0 +1,40 @@
+// Package schedule decides who computes which chunk of a round, and when the
+// results suffice. It is pure: no goroutine, clock or randomness. The coordinator
+// drives it on sockets and the simulator in virtual time, so that both make the
+// same decisions for the same events, whatever the strategy.
+//
+//	s := schedule.NewPulled(func() schedule.Covered { return schedule.NewCount(chunks, k) }, n, chunks)
+//	for !s.Done() {
+//		chunk, after, ok := s.Next(worker, idle, now) // a worker has room
+//		s.Start(worker, chunk, now)                   // it has been given the chunk
+//		useful, ready := s.Finish(worker, chunk, now) // its result has come
+//	}
+//
+// Two questions make a strategy: in which order is work handed out (Pulled,
+// InOrder, Chosen), and which results suffice (Readiness: Count for an MDS code on
+// every chunk, Tracked for any code, Total for codes over all chunks together).
+//
+// # Pull
+//
+// A worker that has room gets, among the chunks that it may do and has not done,
+// the one with the least cover, which is the number of workers that have finished
+// it or are at work on it. The search is cyclic, from an offset of the worker's
+// own, so that workers of equal speed spread over the chunks without talking. A
+// chunk whose cover would be enough to decode comes after all others, and only to
+// a worker that would be idle.
+//
+// # Doubling up
+//
+// Let d be the time that a worker took for a chunk, on average in this round, 0
+// if it has finished none yet. The i-th chunk in the queue of a
+// worker that began the first one at b is expected at
+//
+//	b + max(d, 2e) + i max(d, e),  e = now - b
+//
+// that is after its usual time, or, if that has passed already, after as much
+// time again as it has taken so far. An idle worker doubles up on the chunk that
+// will be ready last, if it is expected to finish it sooner with some margin.
+// So nobody repeats what will be there in time, and nobody waits for a worker
+// that has stopped: the older rule, to repeat whatever is not done, wastes a chunk
+// a worker in every round, and to wait for some fixed time loses that time.
+package schedule
