@@ -28,6 +28,7 @@ type clusterOptions struct {
 	pace            float64
 	seed            uint64
 	faults          []fault
+	obedient        bool // the processes take orders to misbehave
 	config          dist.CoordinatorConfig
 	emit            func(event any) error
 	observe         func(dist.RoundStats) // hears of every round, on the training goroutine; may be nil
@@ -146,7 +147,7 @@ func (c *cluster) startWorkers(logDir string) error {
 	c.workers = &localWorkers{
 		join: c.members.Self().GossipAddr, key: c.key, logDir: logDir,
 		pace: c.pace, seed: c.seed, lasting: map[int][]string{},
-		obedient: slices.ContainsFunc(c.faults, func(f fault) bool { return f.what == "partition" }),
+		obedient: c.obedient || slices.ContainsFunc(c.faults, func(f fault) bool { return f.what == "partition" }),
 	}
 	for w := 1; w <= c.clusterOptions.workers; w++ {
 		for _, f := range c.faults {

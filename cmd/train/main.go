@@ -33,6 +33,7 @@ type cli struct {
 	Summary summaryCmd `cmd:"" help:"Show the model: layers, shapes, parameters, flops, placement."`
 	Worker  workerCmd  `cmd:"" help:"Serve a cluster until interrupted."`
 	Bench   benchCmd   `cmd:"" help:"Measure: gemm, convnet, layer, exact."`
+	Chaos   chaosCmd   `cmd:"" help:"Break worker processes on this machine at random, and check every product."`
 	Codes   codesCmd   `cmd:"" help:"Show the codes: thresholds, loads, condition numbers; explain one by a drawing."`
 	Exact   exactCmd   `cmd:"" hidden:"" name:"exact-worker" help:"A worker process of the exact benchmark."`
 	Keygen  keygenCmd  `cmd:"" help:"Make a new cluster key."`
@@ -95,12 +96,13 @@ func newParser(c *cli, t terminal, options ...kong.Option) (*kong.Kong, error) {
 		kong.Writers(t.stdout, t.stderr),
 		kong.Configuration(yamlLoader(&c.Run.lists)),
 		kong.Vars{
-			"models":     strings.Join(models.Names(), ", "),
-			"datasets":   strings.Join(datasets.Names(), ", "),
-			"codes":      strings.Join(placementCodes(), ", "),
-			"optimizers": strings.Join(optim.Names(), ", "),
-			"schedules":  strings.Join(optim.ScheduleNames(), ", "),
-			"stragglers": sim.ModelForms,
+			"models":      strings.Join(models.Names(), ", "),
+			"datasets":    strings.Join(datasets.Names(), ", "),
+			"codes":       strings.Join(placementCodes(), ", "),
+			"optimizers":  strings.Join(optim.Names(), ", "),
+			"schedules":   strings.Join(optim.ScheduleNames(), ", "),
+			"stragglers":  sim.ModelForms,
+			"chaosfaults": strings.Join(defaultChaosFaults, ","),
 		})...)
 }
 

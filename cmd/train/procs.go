@@ -147,7 +147,7 @@ func (l *localWorkers) signal(w int, s os.Signal) error {
 	return p.cmd.Process.Signal(s)
 }
 
-// order tells worker w how to misbehave from now on; see misbehaviour.obey.
+// order tells worker w how to misbehave from now on; see misbehaviour.set.
 func (l *localWorkers) order(w int, what string) error {
 	p := l.proc(w)
 	if p == nil {
@@ -157,6 +157,15 @@ func (l *localWorkers) order(w int, what string) error {
 		return fmt.Errorf("%s: order %q: %w", workerName(w), what, err)
 	}
 	return nil
+}
+
+// dismiss asks worker w to leave, and does not wait for it.
+func (l *localWorkers) dismiss(w int) error {
+	p := l.proc(w)
+	if p == nil {
+		return fmt.Errorf("%s: not running", workerName(w))
+	}
+	return p.stdin.Close()
 }
 
 // kill kills worker w and waits until the process is gone.
