@@ -59,7 +59,7 @@ func (t *truth) place(ctx context.Context, to coded.Executor) error {
 		weight[i] = float32(w)
 	}
 	return to.Place(ctx, t.layer, func(slot int) ([]coded.Tensor, error) {
-		return shard.EncodeLinear(weight, nil, t.config, t.decoder.Code(), slot)
+		return t.config.Encode(weight, nil, t.decoder.Code(), slot)
 	})
 }
 
@@ -97,7 +97,7 @@ func (t *truth) check(p coded.Product, x coded.Tensor, answers [][]coded.Answer)
 	}
 	inner, cols := t.sides(p)
 	got := make([]float32, chaosBatch*cols)
-	if err := decoder.Decode(got, answers); err != nil {
+	if err := decoder.Decode(coded.Tensor{Shape: []int{chaosBatch, cols}, Data: got}, x.Shape, answers); err != nil {
 		return 0, err
 	}
 	want := make([]float64, len(got))
@@ -137,7 +137,7 @@ func (t *truth) fetch(ctx context.Context, from coded.Executor) (float64, error)
 	if err != nil {
 		return 0, err
 	}
-	w, v, err := shard.DecodeLinear(states, t.config, t.decoder)
+	w, v, err := t.config.Decode(states, t.decoder)
 	if err != nil {
 		return 0, fmt.Errorf("layer %s: %w", t.layer.Name, err)
 	}
