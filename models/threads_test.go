@@ -34,7 +34,7 @@ func testThreads(t *testing.T, name string, steps int) {
 		}
 		data := rng(4)
 		for step := 1; step <= steps; step++ {
-			x, labels := randomBatch(data, 12-5*(step%2))
+			x, labels := randomBatch(data, 12-5*(step%2), shape)
 			loss, _, err := net.Train(t.Context(), step, x, labels)
 			if err != nil {
 				t.Fatal(err)
