@@ -1,0 +1,105 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+	"math"
+)
+
+// breakEven finds from which speed of the workers, and from which bandwidth, a
+// candidate is faster than the coordinator, without stragglers. A step is never
+// slower for faster workers or wires, so that halving the interval finds it.
+func (q Question) breakEven(ctx context.Context, p Product, c *Candidate) error {
+	here := p.local(q.Machines, q.Batch)
+	calm := q.Machines.calm()
+	pays := func(m Machines) (bool, error) {
+		t, err := predict(ctx, m, c.where.actions(m), 1, q.Seed)
+		return t.mean < here, err
+	}
+	ratio := calm.meanSpeed() / calm.Local
+	times, err := threshold(func(times float64) (bool, error) { return pays(calm.faster(times)) })
+	if err != nil {
+		return err
+	}
+	c.BreakEvenSpeed = times * ratio
+	times, err = threshold(func(times float64) (bool, error) {
+		m := calm
+		m.Bandwidth *= times
+		return pays(m)
+	})
+	if err != nil {
+		return err
+	}
+	c.BreakEvenBandwidth = times * calm.Bandwidth
+	if math.IsInf(c.BreakEvenBandwidth, 1) { // it was infinite, and pays with any
+		c.BreakEvenBandwidth = 0
+	}
+	return nil
+}
+
+// threshold returns the factor, within 1 %, from which on pays is true; 0 if it is
+// not at a million.
+func threshold(pays func(float64) (bool, error)) (float64, error) {
+	low, high := 1e-6, 1e6
+	if ok, err := pays(high); err != nil || !ok {
+		return 0, err
+	}
+	for high/low > 1.01 {
+		middle := math.Sqrt(low * high)
+		ok, err := pays(middle)
+		if err != nil {
+			return 0, err
+		}
+		if ok {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return high, nil
+}
+
+// explain says of every candidate what speaks for or against it.
+func explain(q Question, here float64, list []Candidate) {
+	for i := range list {
+		c := &list[i]
+		if c.Placement == Local {
+			if c.Why == "" {
+				c.Why = fmt.Sprintf("%s here", ms(here))
+			}
+			continue
+		}
+		c.Why = against(q, here, *c)
+		if c.N-c.K < q.Spare {
+			c.Why += fmt.Sprintf("; it bears the loss of %d workers, not of %d", c.N-c.K, q.Spare)
+		}
+	}
+	if best := list[0]; best.Placement == Local && len(list) > 1 {
+		list[0].Why += ", " + list[1].Why
+	}
+}
+
+// against compares a candidate with the coordinator.
+func against(q Question, here float64, c Candidate) string {
+	if c.StepMS < here {
+		return fmt.Sprintf("%s on the workers, %s here", ms(c.StepMS), ms(here))
+	}
+	costs, m := c.where.costs, q.Machines
+	compute := 0.0
+	for i, r := range costs.rounds {
+		if costs.has(i) {
+			compute += r.flops * float64(c.K) / float64(c.N)
+		}
+	}
+	compute = 1000 * ((compute+costs.gather)/m.meanSpeed() + costs.apply/m.Memory)
+	wire := 1000 * c.Bytes / m.Bandwidth
+	switch {
+	case compute >= here:
+		return fmt.Sprintf("the workers' part alone takes %s at %.3g GFLOP/s each, %s here at %.3g", ms(compute), m.meanSpeed()/1e9, ms(here), m.Local/1e9)
+	case wire >= here:
+		return fmt.Sprintf("the network alone takes %s for %.3g MB, %s here", ms(wire), c.Bytes/1e6, ms(here))
+	}
+	return fmt.Sprintf("%s on the workers (%s of computing, %s of network, the rest waiting), %s here", ms(c.StepMS), ms(compute), ms(wire), ms(here))
+}
+
+func ms(t float64) string { return fmt.Sprintf("%.3g ms", t) }

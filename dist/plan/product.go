@@ -1,0 +1,195 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/coda-ml/coda/coded"
+)
+
+// Batch and Shipped are the placements in which weights travel.
+const (
+	Batch   = "batch"   // coded blocks of the batch are sent out, and the weights when they changed
+	Shipped = "shipped" // both operands of every product are coded and sent
+)
+
+const float = 4 // bytes
+
+// Product is what a layer computes in a step: the plain description from which
+// costs follow. Numbers are of one sample; In and Out are of one group.
+type Product struct {
+	Name    string
+	Kind    string  // Linear or Conv2d
+	In, Out int     // features or channels
+	Weights int     // numbers in the weight
+	X, Y    int     // numbers in the input and in the output
+	Flops   float64 // of the forward product
+	First   bool    // the gradient of its input is not wanted
+	Fixed   string  // why it has to stay local; "": it has not
+	Seconds float64 // that a step's products and update take at the coordinator, if that was measured; else 0
+}
+
+// local is the time of a step at the coordinator: the products, and the update,
+// which reads and writes weight and momentum and reads the gradient.
+func (p Product) local(m Machines, batch int) float64 {
+	if p.Seconds > 0 {
+		return p.Seconds
+	}
+	products := 3.0
+	if p.First {
+		products = 2
+	}
+	return products*p.Flops*float64(batch)/m.Local + updateBytes(float64(p.Weights))/m.Here
+}
+
+// updateBytes is what an optimiser's step with momentum moves for so many weights.
+func updateBytes(weights float64) float64 { return 5 * float * weights }
+
+// round is what one coded product costs.
+type round struct {
+	send   float64 // bytes to each worker before it can begin
+	flops  float64 // of a whole shard
+	back   float64 // bytes of a shard's result
+	encode float64 // bytes that the coordinator reads and writes before it sends,
+	decode float64 // and after the results have come
+	needed int     // answers; 0: those that the code needs
+}
+
+// costs are those of a layer's step in a placement.
+type costs struct {
+	rounds  [3]round // forward, dX, dW where they are rounds
+	forward bool
+	dX, dW  bool
+	keep    float64 // bytes of dY sent to each worker where there is no dX
+	gather  float64 // flops of a worker's own gradients: Accumulate
+	apply   float64 // bytes that a worker's optimiser moves
+	here    float64 // flops that stay with the coordinator
+	update  float64 // bytes of the coordinator's optimiser
+	storage float64 // bytes on a worker
+}
+
+// residentCosts are those of design: n workers hold F, a block of output features of
+// the code, and R, one of input features. See the package documentation.
+func residentCosts(p Product, batch int, n, k int) costs {
+	b := float64(batch)
+	f := blocked(p.Out, k) // a block's part of the weights, padding and all
+	r := blocked(p.In, k)
+	x, y := float*b*float64(p.X), float*b*float64(p.Y)
+	full := p.Flops * b
+	c := costs{forward: true, gather: full * f, apply: updateBytes(float64(p.Weights) * f), storage: 2 * float * float64(p.Weights) * f}
+	c.rounds[0] = round{send: x, flops: full * f, back: y * f, decode: y*f*float64(k) + y}
+	if p.First {
+		c.keep = y
+		return c
+	}
+	c.dX = true
+	c.rounds[1] = round{send: y, flops: full * r, back: x * r, decode: x*r*float64(k) + x}
+	c.gather += full * r
+	c.apply += updateBytes(float64(p.Weights) * r)
+	c.storage += 2 * float * float64(p.Weights) * r
+	return c
+}
+
+// blocked is the part of total that the largest of k blocks is.
+func blocked(total, k int) float64 {
+	return float64(coded.Blocks(total, k).Size) / float64(total)
+}
+
+// batchCosts are those of a batch cut into k blocks. dW is made where it is cheaper:
+// by min(n, 2k-1) workers, or at the coordinator.
+func batchCosts(p Product, batch int, n, k int, m Machines) costs {
+	b := float64(batch)
+	part := blocked(batch, k)
+	x, y, w := float*b*float64(p.X), float*b*float64(p.Y), float*float64(p.Weights)
+	full := p.Flops * b
+	coding := func(bytes float64) float64 { return bytes * (1 + float64(n)*part) }
+	c := costs{forward: true, update: updateBytes(float64(p.Weights)), storage: w + part*(x+y)}
+	c.rounds[0] = round{send: x*part + w, flops: full * part, back: y * part, encode: coding(x), decode: 2 * y}
+	dW := round{flops: full * part, back: w, decode: w * float64(1+min(n, 2*k-1)), needed: min(n, 2*k-1)}
+	if p.First {
+		dW.send, dW.encode = y*part, coding(y)
+	} else {
+		c.dX = true
+		c.rounds[1] = round{send: y * part, flops: full * part, back: x * part, encode: coding(y), decode: 2 * x}
+	}
+	there := dW.flops/m.meanSpeed() + float64(n)*(dW.back+dW.send)/m.Bandwidth + 2*m.Latency
+	if there < full/m.Local {
+		c.dW, c.rounds[2] = true, dW
+	} else {
+		c.here = full
+	}
+	return c
+}
+
+// shippedCosts are those of three products whose operands both travel, coded by a
+// code of loads l, each of a task.
+func shippedCosts(p Product, batch int, n int, l coded.Loads) costs {
+	b := float64(batch)
+	x, y, w := float*b*float64(p.X), float*b*float64(p.Y), float*float64(p.Weights)
+	full := p.Flops * b
+	product := func(left, right, out float64) round {
+		return round{
+			send: left*l.A + right*l.B, flops: full * l.Compute, back: out * l.Download,
+			encode: left*(1+float64(n)*l.A) + right*(1+float64(n)*l.B), decode: 2 * out,
+		}
+	}
+	c := costs{forward: true, dX: !p.First, dW: true, update: updateBytes(float64(p.Weights)), storage: x*l.A + w*l.B}
+	c.rounds = [3]round{product(x, w, y), product(y, w, x), product(x, y, w)}
+	return c
+}
+
+// bytes are those that a step sends and receives, if no result is sent in vain:
+// every worker gets the operands, and as many results come as are needed.
+func (c costs) bytes(n, k int) float64 {
+	sum := float64(n) * c.keep
+	for i, r := range c.rounds {
+		if c.has(i) {
+			needed := k
+			if r.needed > 0 {
+				needed = r.needed
+			}
+			sum += float64(n)*r.send + float64(needed)*r.back
+		}
+	}
+	return sum
+}
+
+// has tells whether a round is made.
+func (c costs) has(i int) bool { return [3]bool{c.forward, c.dX, c.dW}[i] }
+
+// minimum is the least that a step has to send and receive: the operands as they
+// are, and the results without padding.
+func minimum(placement string, p Product, batch, n, k int) float64 {
+	b := float64(batch)
+	x, y, w := float*b*float64(p.X), float*b*float64(p.Y), float*float64(p.Weights)
+	out, in := x+y, y+x
+	if p.First {
+		in = y
+	}
+	switch placement {
+	case Resident:
+		return float64(n)*out + in
+	case Batch:
+		return float64(n)/float64(k)*out + float64(n)*w + in
+	}
+	all := 2 * (x + y + w) // each operand of three products, and each result
+	if p.First {
+		all -= y + w
+	} else {
+		all += x
+	}
+	return all + y + w
+}
+
+// CannotBe says why a product cannot be placed in a way on n workers any k of which
+// are to suffice, or "".
+func (p Product) CannotBe(placement string, batch, n, k int) string {
+	switch {
+	case p.Fixed != "":
+		return p.Fixed
+	case placement == Resident:
+		return CannotPlace(Layer{Name: p.Name, Kind: p.Kind, In: p.In, Out: p.Out, Weights: p.Weights}, Cluster{Workers: n, K: k})
+	case placement == Batch && batch < k:
+		return fmt.Sprintf("a batch of %d cannot be cut into %d blocks", batch, k)
+	}
+	return ""
+}

@@ -1,0 +1,344 @@
+package plan
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/coda-ml/coda/coded"
+)
+
+// Question is what Make answers. Machines, Products and Batch are required.
+type Question struct {
+	Machines Machines
+	Products []Product // the layers with weights, in the order of the model
+	Batch    int       // samples a step
+	// Rest is what a step takes at the coordinator beside the products and updates
+	// of Products, in seconds.
+	Rest float64
+
+	// Placements are those to compare with Local; nil: Resident.
+	Placements []string
+	// Codes are the codes to compare, by name; nil: uncoded and trigonometric.
+	Codes []string
+	// K, where it is not 0, is the only number of answers to consider. Code "uncoded"
+	// needs all.
+	K int
+	// Spare is how many workers may be lost at any time: a code that bears fewer is
+	// not chosen.
+	Spare int
+	// Must makes every layer placed that can be, with the best of the candidates.
+	Must bool
+	// Chunks into which a worker's share of a product is cut; 0: 4.
+	Chunks int
+	Steps  int    // simulated for each figure, under stragglers; 0: 100
+	Seed   uint64 // of all draws
+}
+
+// Candidate is a placement of one layer and what is predicted of it. Times are
+// those of a step of this layer alone, products and update one after another.
+type Candidate struct {
+	Placement string  `json:"placement"`
+	Code      string  `json:"code,omitempty"`
+	N         int     `json:"n,omitempty"`
+	K         int     `json:"k,omitempty"`
+	Chunks    int     `json:"chunks,omitempty"`
+	StepMS    float64 `json:"step_ms"`
+	P99MS     float64 `json:"p99_ms"`
+
+	Bytes      float64 `json:"bytes_per_step"`   // of operands, and of the results that are needed
+	Minimum    float64 `json:"minimum_bytes"`    // without padding and coding
+	Storage    float64 `json:"bytes_per_worker"` // kept on a worker
+	Redundancy float64 `json:"redundancy"`       // n/k
+	Worst      float64 `json:"worst_condition"`  // over the sets of k answers, see coded.Conditions
+	Median     float64 `json:"median_condition"`
+	// Placing pays from these on, the rest being as it is; 0: never.
+	BreakEvenSpeed     float64 `json:"break_even_speed"`     // of a worker, over that of the coordinator
+	BreakEvenBandwidth float64 `json:"break_even_bandwidth"` // bytes/s
+	Why                string  `json:"why"`
+
+	spec  coded.Spec
+	where *placed // nil: local
+}
+
+// Layered is a layer with its candidates: the chosen one, and all in the order of
+// their predicted times.
+type LayerPlan struct {
+	Layer      string      `json:"layer"`
+	Chosen     Candidate   `json:"chosen"`
+	Candidates []Candidate `json:"candidates"`
+}
+
+// Answer is a plan for a model.
+type Answer struct {
+	Layers  []LayerPlan `json:"layers"`
+	StepMS  float64     `json:"step_ms"`
+	P99MS   float64     `json:"p99_ms"`
+	LocalMS float64     `json:"local_step_ms"` // with every layer at the coordinator
+	Bytes   float64     `json:"bytes_per_step"`
+}
+
+func (q Question) withDefaults() Question {
+	q.Machines = q.Machines.withDefaults()
+	if q.Placements == nil {
+		q.Placements = []string{Resident}
+	}
+	if q.Codes == nil {
+		q.Codes = []string{"uncoded", "trigonometric"}
+	}
+	q.Chunks, q.Steps = cmp.Or(q.Chunks, 4), cmp.Or(q.Steps, 100)
+	return q
+}
+
+func (q Question) validate() error {
+	problems := []error{q.Machines.Validate()}
+	if q.Batch < 1 || q.Rest < 0 || q.K < 0 || q.K > len(q.Machines.Speeds) || q.Spare < 0 || q.Chunks < 0 || q.Steps < 0 {
+		problems = append(problems, fmt.Errorf("plan: batch %d, rest %v s, k %d of %d, spare %d, chunks %d, steps %d: want a batch, k up to the workers, and nothing negative",
+			q.Batch, q.Rest, q.K, len(q.Machines.Speeds), q.Spare, q.Chunks, q.Steps))
+	}
+	for _, p := range q.Placements {
+		if p != Resident && p != Batch && p != Shipped {
+			problems = append(problems, fmt.Errorf("plan: placement %q: want %s, %s or %s", p, Resident, Batch, Shipped))
+		}
+	}
+	for i, p := range q.Products {
+		if p.In < 1 || p.Out < 1 || p.X < 1 || p.Y < 1 || p.Weights < 1 || !(p.Flops > 0) {
+			problems = append(problems, fmt.Errorf("plan: layer %d, %s: %+v, want positive numbers", i, p.Name, p))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// Make answers a question. Layers are placed where that makes a step of the whole
+// model faster: each gets its best candidate by itself, and then goes back to the
+// coordinator if the model is faster so, as when its update delays the product of
+// another one.
+func Make(ctx context.Context, q Question) (*Answer, error) {
+	if err := q.validate(); err != nil {
+		return nil, err
+	}
+	q = q.withDefaults()
+	a := &Answer{}
+	for _, p := range q.Products {
+		l, err := q.layer(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		a.Layers = append(a.Layers, l)
+	}
+	if err := q.settle(ctx, a); err != nil {
+		return nil, err
+	}
+	return a, q.whole(ctx, a)
+}
+
+// layer ranks the candidates of a layer and chooses the first that may be.
+func (q Question) layer(ctx context.Context, p Product) (LayerPlan, error) {
+	here := 1000 * p.local(q.Machines, q.Batch)
+	l := LayerPlan{Layer: p.Name, Candidates: []Candidate{{Placement: Local, StepMS: here, P99MS: here}}}
+	why := "there are no workers"
+	for _, c := range q.candidates(p) {
+		if why = p.CannotBe(c.Placement, q.Batch, c.N, c.K); why != "" {
+			continue
+		}
+		if err := q.predict(ctx, p, &c); err != nil {
+			return l, err
+		}
+		l.Candidates = append(l.Candidates, c)
+	}
+	slices.SortStableFunc(l.Candidates, func(a, b Candidate) int { return cmp.Compare(a.StepMS, b.StepMS) })
+	if len(l.Candidates) == 1 {
+		l.Candidates[0].Why = why
+	}
+	explain(q, here, l.Candidates)
+	l.Chosen = l.Candidates[slices.IndexFunc(l.Candidates, q.may)]
+	if q.Must {
+		if i := slices.IndexFunc(l.Candidates, func(c Candidate) bool { return c.Placement != Local && q.may(c) }); i >= 0 {
+			l.Chosen = l.Candidates[i]
+			l.Chosen.Why = "as asked"
+		}
+	}
+	return l, nil
+}
+
+// may tells whether a candidate bears the loss of as many workers as it has to.
+func (q Question) may(c Candidate) bool { return c.Placement == Local || c.N-c.K >= q.Spare }
+
+// candidates are the placements, codes and numbers of answers to compare.
+func (q Question) candidates(p Product) []Candidate {
+	var list []Candidate
+	n := len(q.Machines.Speeds)
+	for _, placement := range q.Placements {
+		for _, name := range q.Codes {
+			for _, k := range q.answers(name, n) {
+				list = append(list, Candidate{Placement: placement, Code: name, N: n, K: k, spec: coded.Spec{Name: name, N: n, K: k}})
+			}
+		}
+	}
+	return list
+}
+
+// answers are the k to consider for a code of n tasks: from half of them.
+func (q Question) answers(code string, n int) []int {
+	switch {
+	case n == 0:
+		return nil
+	case code == "uncoded":
+		return []int{n}
+	case q.K > 0:
+		return []int{q.K}
+	}
+	var ks []int
+	for k := (n + 1) / 2; k < n; k++ {
+		ks = append(ks, k)
+	}
+	return ks
+}
+
+// conditionSets is how many sets of answers are tried for a condition number.
+const conditionSets = 256
+
+// predict fills a candidate in.
+func (q Question) predict(ctx context.Context, p Product, c *Candidate) error {
+	code, err := coded.New(c.spec)
+	if err != nil {
+		return fmt.Errorf("plan: layer %s: %w", p.Name, err)
+	}
+	conditions, err := code.Conditions(conditionSets, rand.New(rand.NewPCG(q.Seed, 7)))
+	if err != nil {
+		return fmt.Errorf("plan: layer %s: %w", p.Name, err)
+	}
+	c.Worst, c.Median = conditions.Worst, conditions.Median
+	c.where = &placed{name: p.Name, code: code, k: code.K(), chunks: min(q.Chunks, coded.Blocks(p.Out, c.K).Size)}
+	switch c.Placement {
+	case Resident:
+		c.where.costs = residentCosts(p, q.Batch, c.N, c.K)
+		if !p.First {
+			c.where.chunks = min(c.where.chunks, coded.Blocks(p.In, c.K).Size)
+		}
+	case Batch:
+		c.where.costs = batchCosts(p, q.Batch, c.N, c.K, q.Machines)
+		c.where.chunks = min(q.Chunks, coded.Blocks(q.Batch, c.K).Size)
+	case Shipped:
+		c.where.costs = shippedCosts(p, q.Batch, c.N, code.Loads())
+	}
+	c.Chunks = c.where.chunks
+	c.Bytes, c.Minimum = c.where.costs.bytes(c.N, c.K), minimum(c.Placement, p, q.Batch, c.N, c.K)
+	c.Storage, c.Redundancy = c.where.costs.storage, float64(c.N)/float64(c.K)
+	t, err := predict(ctx, q.Machines, c.where.actions(q.Machines), q.Steps, q.Seed)
+	if err != nil {
+		return err
+	}
+	c.StepMS, c.P99MS = 1000*t.mean, 1000*t.p99
+	return q.breakEven(ctx, p, c)
+}
+
+// actions are a step of a placed layer alone.
+func (l *placed) actions(m Machines) []action { return slices.Concat(l.ahead(), l.back(m)) }
+
+// ahead are the actions of a placed layer on the way to the loss.
+func (l *placed) ahead() []action { return []action{{layer: l, round: 0}} }
+
+// back are those on the way back.
+func (l *placed) back(m Machines) []action {
+	var list []action
+	resident := l.costs.gather > 0
+	switch {
+	case l.costs.dX:
+		list = append(list, action{layer: l, round: 1, gather: resident})
+	case l.costs.keep > 0:
+		list = append(list, action{layer: l, keep: true, gather: resident})
+	}
+	if l.costs.dW {
+		list = append(list, action{layer: l, round: 2})
+	}
+	if here := l.costs.here/m.Local + l.costs.update/m.Here; here > 0 {
+		list = append(list, action{seconds: here})
+	}
+	return list
+}
+
+// model are the actions of a step of the whole model with the layers chosen so. Rest
+// is spread over the layers by the size of what they read and write, a third of it
+// on the way to the loss.
+func (q Question) model(chosen []Candidate) []action {
+	var numbers float64
+	for _, p := range q.Products {
+		numbers += float64(p.X + p.Y)
+	}
+	const ahead = 1.0 / 3
+	var to, back []action
+	for i, p := range q.Products {
+		rest := q.Rest * float64(p.X+p.Y) / numbers
+		if w := chosen[i].where; w != nil {
+			to = append(append(to, w.ahead()...), action{seconds: ahead * rest})
+			back = append(slices.Concat([]action{{seconds: (1 - ahead) * rest}}, w.back(q.Machines)), back...)
+			continue
+		}
+		here := p.local(q.Machines, q.Batch)
+		to = append(to, action{seconds: ahead * (here + rest)})
+		back = append([]action{{seconds: (1 - ahead) * (here + rest)}}, back...)
+	}
+	return append(to, back...)
+}
+
+// settle takes layers back to the coordinator with which the model is faster so.
+func (q Question) settle(ctx context.Context, a *Answer) error {
+	if q.Must {
+		return nil
+	}
+	best, err := q.time(ctx, a.chosen())
+	if err != nil {
+		return err
+	}
+	for i := range a.Layers {
+		if a.Layers[i].Chosen.Placement == Local {
+			continue
+		}
+		with := a.chosen()
+		with[i] = a.Layers[i].local()
+		t, err := q.time(ctx, with)
+		if err != nil {
+			return err
+		}
+		if t.mean <= best.mean {
+			best = t
+			with[i].Why = "placed, it would delay the other layers by more than it gains"
+			a.Layers[i].Chosen = with[i]
+		}
+	}
+	return nil
+}
+
+func (a *Answer) chosen() []Candidate {
+	list := make([]Candidate, len(a.Layers))
+	for i, l := range a.Layers {
+		list[i] = l.Chosen
+	}
+	return list
+}
+
+func (l LayerPlan) local() Candidate {
+	return l.Candidates[slices.IndexFunc(l.Candidates, func(c Candidate) bool { return c.Placement == Local })]
+}
+
+func (q Question) time(ctx context.Context, chosen []Candidate) (timing, error) {
+	return predict(ctx, q.Machines, q.model(chosen), q.Steps, q.Seed)
+}
+
+// whole predicts the model.
+func (q Question) whole(ctx context.Context, a *Answer) error {
+	t, err := q.time(ctx, a.chosen())
+	if err != nil {
+		return err
+	}
+	a.StepMS, a.P99MS, a.LocalMS = 1000*t.mean, 1000*t.p99, 1000*q.Rest
+	for i, l := range a.Layers {
+		a.Bytes += l.Chosen.Bytes
+		a.LocalMS += 1000 * q.Products[i].local(q.Machines, q.Batch)
+	}
+	return nil
+}
