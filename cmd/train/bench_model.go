@@ -33,38 +33,17 @@ func (b *benchCmd) model(ctx context.Context, out rows, label, name string, batc
 	if err != nil {
 		return err
 	}
-	network, err := nn.NewNetwork(model, shape, nn.Config{Threads: b.Threads})
+	m, err := newModelSteps(model, shape, classes, batch, b.Threads)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, network.Close()) }()
-	sgd, err := optim.NewSGD(optim.SGDConfig{LR: optim.Constant(0.01), Momentum: 0.9, Decay: 1e-4})
-	if err != nil {
-		return err
-	}
-	rng := newRand(2)
-	x, labels := randomSlice(rng, batch*shape[0]*shape[1]*shape[2]), make([]int32, batch)
-	for i := range labels {
-		labels[i] = int32(rng.IntN(classes))
-	}
-	step := 0
-	var params []optim.Param
-	trained, err := b.rate(ctx, float64(batch), func() error {
-		step++
-		if _, _, err := network.Train(ctx, step, x, labels); err != nil {
-			return err
-		}
-		params = params[:0]
-		for _, p := range network.Params() {
-			params = append(params, optim.Param{Name: p.Name, Value: p.Value.Data, Grad: p.Grad})
-		}
-		return sgd.Step(step, params)
-	})
+	defer func() { err = errors.Join(err, m.network.Close()) }()
+	trained, err := b.rate(ctx, float64(batch), func() error { return m.train(ctx) })
 	if err != nil {
 		return err
 	}
 	inferred, err := b.rate(ctx, float64(batch), func() error {
-		_, err := network.Predict(ctx, x)
+		_, err := m.network.Predict(ctx, m.x)
 		return err
 	})
 	if err != nil {
@@ -76,4 +55,42 @@ func (b *benchCmd) model(ctx context.Context, out rows, label, name string, batc
 	}
 	row.Bench, row.ImagesPerS = "infer", inferred
 	return out(row)
+}
+
+// modelSteps makes local steps of a model on one batch of made-up images: forward,
+// loss, backward, and SGD with momentum and weight decay. Its network must be closed.
+type modelSteps struct {
+	network *nn.Network
+	sgd     optim.Optimizer
+	x       []float32
+	labels  []int32
+	params  []optim.Param
+	step    int
+}
+
+func newModelSteps(model nn.Module, shape []int, classes, batch, threads int) (*modelSteps, error) {
+	sgd, err := optim.NewSGD(optim.SGDConfig{LR: optim.Constant(0.01), Momentum: 0.9, Decay: 1e-4})
+	if err != nil {
+		return nil, err
+	}
+	rng := newRand(2)
+	m := &modelSteps{sgd: sgd, x: randomSlice(rng, batch*sizeOf(shape)), labels: make([]int32, batch)}
+	for i := range m.labels {
+		m.labels[i] = int32(rng.IntN(classes))
+	}
+	m.network, err = nn.NewNetwork(model, shape, nn.Config{Threads: threads})
+	return m, err
+}
+
+// train makes a step.
+func (m *modelSteps) train(ctx context.Context) error {
+	m.step++
+	if _, _, err := m.network.Train(ctx, m.step, m.x, m.labels); err != nil {
+		return err
+	}
+	m.params = m.params[:0]
+	for _, p := range m.network.Params() {
+		m.params = append(m.params, optim.Param{Name: p.Name, Value: p.Value.Data, Grad: p.Grad})
+	}
+	return m.sgd.Step(m.step, m.params)
 }

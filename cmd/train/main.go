@@ -31,6 +31,7 @@ type cli struct {
 	Run     runCmd     `cmd:"" help:"Train a model. With no arguments: the MNIST convnet, its large layers coded over 6 worker processes on this machine, any 4 enough."`
 	Eval    evalCmd    `cmd:"" help:"Evaluate a checkpoint: accuracy, loss, confusion matrix, every class."`
 	Summary summaryCmd `cmd:"" help:"Show the model: layers, shapes, parameters, flops, placement."`
+	Plan    planCmd    `cmd:"" help:"Say which placement and code suit the layers of a model on a cluster, and what that brings."`
 	Worker  workerCmd  `cmd:"" help:"Serve a cluster until interrupted."`
 	Bench   benchCmd   `cmd:"" help:"Measure: gemm, convnet, layer, exact."`
 	Chaos   chaosCmd   `cmd:"" help:"Break worker processes on this machine at random, and check every product."`

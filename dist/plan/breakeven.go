@@ -70,8 +70,8 @@ func explain(q Question, here float64, list []Candidate) {
 			continue
 		}
 		c.Why = against(q, here, *c)
-		if c.N-c.K < q.Spare {
-			c.Why += fmt.Sprintf("; it bears the loss of %d workers, not of %d", c.N-c.K, q.Spare)
+		if c.Losses < q.Spare {
+			c.Why += fmt.Sprintf("; it bears the loss of %d workers, not of %d", c.Losses, q.Spare)
 		}
 	}
 	if best := list[0]; best.Placement == Local && len(list) > 1 {

@@ -44,6 +44,14 @@ func (p Product) local(m Machines, batch int) float64 {
 // updateBytes is what an optimiser's step with momentum moves for so many weights.
 func updateBytes(weights float64) float64 { return 5 * float * weights }
 
+// UpdateSeconds is how long such a step takes with a memory of so many bytes/s.
+func UpdateSeconds(weights int, memory float64) float64 {
+	return updateBytes(float64(weights)) / memory
+}
+
+// MemoryOf is the memory, bytes/s, with which it takes so many seconds.
+func MemoryOf(weights int, seconds float64) float64 { return updateBytes(float64(weights)) / seconds }
+
 // round is what one coded product costs.
 type round struct {
 	send   float64 // bytes to each worker before it can begin

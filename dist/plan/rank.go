@@ -53,6 +53,7 @@ type Candidate struct {
 	Minimum    float64 `json:"minimum_bytes"`    // without padding and coding
 	Storage    float64 `json:"bytes_per_worker"` // kept on a worker
 	Redundancy float64 `json:"redundancy"`       // n/k
+	Losses     int     `json:"losses"`           // workers that may be lost
 	Worst      float64 `json:"worst_condition"`  // over the sets of k answers, see coded.Conditions
 	Median     float64 `json:"median_condition"`
 	// Placing pays from these on, the rest being as it is; 0: never.
@@ -165,7 +166,7 @@ func (q Question) layer(ctx context.Context, p Product) (LayerPlan, error) {
 }
 
 // may tells whether a candidate bears the loss of as many workers as it has to.
-func (q Question) may(c Candidate) bool { return c.Placement == Local || c.N-c.K >= q.Spare }
+func (q Question) may(c Candidate) bool { return c.Placement == Local || c.Losses >= q.Spare }
 
 // candidates are the placements, codes and numbers of answers to compare.
 func (q Question) candidates(p Product) []Candidate {
@@ -174,7 +175,10 @@ func (q Question) candidates(p Product) []Candidate {
 	for _, placement := range q.Placements {
 		for _, name := range q.Codes {
 			for _, k := range q.answers(name, n) {
-				list = append(list, Candidate{Placement: placement, Code: name, N: n, K: k, spec: coded.Spec{Name: name, N: n, K: k}})
+				c := Candidate{Placement: placement, Code: name, N: n, K: k, spec: coded.Spec{Name: name, N: n, K: k}}
+				if _, err := coded.New(c.spec); err == nil || q.K > 0 {
+					list = append(list, c)
+				}
 			}
 		}
 	}
@@ -211,7 +215,7 @@ func (q Question) predict(ctx context.Context, p Product, c *Candidate) error {
 	if err != nil {
 		return fmt.Errorf("plan: layer %s: %w", p.Name, err)
 	}
-	c.Worst, c.Median = conditions.Worst, conditions.Median
+	c.Worst, c.Median, c.Losses = conditions.Worst, conditions.Median, code.N()-code.Threshold()
 	c.where = &placed{name: p.Name, code: code, k: code.K(), chunks: min(q.Chunks, coded.Blocks(p.Out, c.K).Size)}
 	switch c.Placement {
 	case Resident:

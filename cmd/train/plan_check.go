@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/coda-ml/coda/dist/plan"
+	"github.com/coda-ml/coda/dist/sim"
+)
+
+// planCheck compares a plan with the run that followed it.
+type planCheck struct {
+	Steps  int     `json:"steps"`
+	StepMS float64 `json:"step_ms"` // median; mean under stragglers, as predicted
+	P99MS  float64 `json:"p99_ms"`
+	Error  float64 `json:"error"` // (predicted - measured) / measured
+}
+
+// checkWarmUp is the number of steps that do not count: buffers are made, and the
+// workers have no update to do yet.
+const checkWarmUp = 5
+
+// check trains the model as planned, over processes of this machine.
+func (p *planCmd) check(ctx context.Context, r *run, a *plan.Answer) (*planCheck, error) {
+	folder, err := os.MkdirTemp("", "coda-plan-")
+	if err != nil {
+		return nil, err
+	}
+	times, err := p.train(ctx, r, a, folder)
+	if err := errors.Join(err, os.RemoveAll(folder)); err != nil {
+		return nil, err
+	}
+	if len(times) <= checkWarmUp {
+		return nil, fmt.Errorf("%d steps, want more than %d", len(times), checkWarmUp)
+	}
+	times = times[checkWarmUp:]
+	c := &planCheck{Steps: len(times)}
+	for _, t := range times {
+		c.StepMS += t / float64(len(times))
+	}
+	if p.Straggler == "none" {
+		c.StepMS = median(times)
+	}
+	slices.Sort(times)
+	c.P99MS = sim.Percentile(times, 0.99)
+	c.Error = (a.StepMS - c.StepMS) / c.StepMS
+	return c, nil
+}
+
+// train runs what train run does with the plan's placements, and returns the times
+// of its steps in milliseconds.
+func (p *planCmd) train(ctx context.Context, r *run, a *plan.Answer, folder string) ([]float64, error) {
+	settings := fileSettings{Lists: lists{Groups: r.Groups}}
+	for _, l := range a.Layers {
+		rule := placementRule{Layer: l.Layer, Placement: l.Chosen.Placement, Code: l.Chosen.Code, K: l.Chosen.K}
+		settings.Lists.Placements = append(settings.Lists.Placements, rule)
+	}
+	config, events := filepath.Join(folder, "plan.yaml"), filepath.Join(folder, "events.jsonl")
+	text, err := yaml.Marshal(settings.Lists)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(config, text, 0o600); err != nil {
+		return nil, err
+	}
+	args := []string{"run", "--config=" + config, "--model=" + r.Model, "--dataset=" + r.Dataset, "--batch=" + strconv.Itoa(r.Batch),
+		"--threads=" + strconv.Itoa(r.Threads), "--steps=" + strconv.Itoa(p.Steps+checkWarmUp), "--seed=" + strconv.FormatUint(p.Seed, 10),
+		"--workers=" + strconv.Itoa(p.Workers), "--out=" + filepath.Join(folder, "run"), "--json=" + events}
+	if r.DataDir != "" {
+		args = append(args, "--data-dir="+r.DataDir)
+	}
+	if p.Pace > 0 {
+		args = append(args, "--pace="+strconv.FormatFloat(p.Pace, 'g', -1, 64))
+	}
+	if p.Straggler != "none" {
+		args = append(args, "--inject=slow:*@"+p.Straggler)
+	}
+	var c cli
+	quiet := terminal{io.Discard, io.Discard}
+	parser, err := newParser(&c, quiet)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := parser.Parse(args); err != nil {
+		return nil, err
+	}
+	if err := c.Run.Run(ctx, quiet); err != nil {
+		return nil, err
+	}
+	return stepTimes(events)
+}
+
+// stepTimes reads the times of a run's steps from its events.
+func stepTimes(path string) ([]float64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // only read
+	var times []float64
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		var e stepEvent
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if e.Event == "step" {
+			times = append(times, e.StepMS)
+		}
+	}
+	return times, lines.Err()
+}

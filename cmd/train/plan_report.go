@@ -1,0 +1,162 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/coda-ml/coda/dist/plan"
+)
+
+// planReport is one JSON object.
+type planReport struct {
+	Event     string    `json:"event"` // plan
+	Model     string    `json:"model"`
+	Dataset   string    `json:"dataset"`
+	Batch     int       `json:"batch"`
+	Local     float64   `json:"local_gflops"`
+	Speeds    []float64 `json:"speeds_gflops"`
+	Bandwidth float64   `json:"bandwidth_gbit_s"`
+	LatencyMS float64   `json:"latency_ms"`
+	Memory    float64   `json:"memory_gb_s"`
+	Straggler string    `json:"straggler"`
+	Measured  bool      `json:"measured"`
+	*plan.Answer
+	Check *planCheck `json:"check,omitempty"`
+}
+
+func newPlanReport(p *planCmd, r *run, q plan.Question, a *plan.Answer) *planReport {
+	m := q.Machines
+	report := &planReport{
+		Event: "plan", Model: r.Model, Dataset: r.Dataset, Batch: r.Batch, Local: m.Local / 1e9, Speeds: []float64{},
+		Bandwidth: 8e-9 * m.Bandwidth, LatencyMS: 1000 * m.Latency, Memory: m.Memory / 1e9, Straggler: p.Straggler, Measured: p.Measure, Answer: a,
+	}
+	for _, s := range m.Speeds {
+		report.Speeds = append(report.Speeds, s/1e9)
+	}
+	for i := range a.Layers {
+		l := &a.Layers[i]
+		l.Chosen.Worst, l.Chosen.Median = finite(l.Chosen.Worst), finite(l.Chosen.Median)
+		for j := range l.Candidates {
+			l.Candidates[j].Worst, l.Candidates[j].Median = finite(l.Candidates[j].Worst), finite(l.Candidates[j].Median)
+		}
+	}
+	return report
+}
+
+// shownCandidates is how many candidates of a layer people are shown.
+const shownCandidates = 4
+
+func (r *planReport) text() string {
+	b := &strings.Builder{}
+	how := "told"
+	if r.Measured {
+		how = "measured"
+	}
+	fmt.Fprintf(b, "%s on %s, %d images a step; coordinator %.4g GFLOP/s, %s, %.4g Gbit/s, %.3g ms a message, stragglers: %s (%s)\n\n",
+		r.Model, r.Dataset, r.Batch, r.Local, r.workers(), r.Bandwidth, r.LatencyMS, r.Straggler, how)
+	const form = "%-*s  %-9s %-14s %5s  %9s  %9s  %10s  %10s  %9s  %s\n"
+	width := len("layer")
+	for _, l := range r.Layers {
+		width = max(width, len(l.Layer))
+	}
+	fmt.Fprintf(b, form, width, "layer", "placement", "code", "n,k", "step, ms", "99 %, ms", "bytes", "a worker", "condition", "")
+	for _, l := range r.Layers {
+		name := l.Layer
+		for i, c := range l.Candidates {
+			chosen := c.Placement == l.Chosen.Placement && c.Code == l.Chosen.Code && c.K == l.Chosen.K
+			if i >= shownCandidates && !chosen && c.Placement != plan.Local {
+				continue
+			}
+			why := ""
+			if chosen {
+				why = "<- " + l.Chosen.Why
+			}
+			line := fmt.Sprintf(form, width, name, c.Placement, c.Code, nk(c), number(c.StepMS), number(c.P99MS), bytesOf(c.Bytes), bytesOf(c.Storage), number(c.Worst), why)
+			b.WriteString(strings.TrimRight(line, " \n") + "\n")
+			name = ""
+		}
+	}
+	fmt.Fprintf(b, "\nA step of the whole model so: %.4g ms, at most %.4g in 99 of 100, %s on the wire. All at the coordinator: %.4g ms.\n", r.StepMS, r.P99MS, bytesText(int64(r.Bytes)), r.LocalMS)
+	b.WriteString(r.breakEven())
+	if r.Check != nil {
+		fmt.Fprintf(b, "Measured over %d steps: %.4g ms (at most %.4g in 99 of 100); the prediction is off by %+.1f %%.\n", r.Check.Steps, r.Check.StepMS, r.Check.P99MS, 100*r.Check.Error)
+	}
+	return b.String()
+}
+
+// workers says how fast they are.
+func (r *planReport) workers() string {
+	if len(r.Speeds) == 0 {
+		return "no workers"
+	}
+	sorted := append([]float64(nil), r.Speeds...)
+	low, high := sorted[0], sorted[0]
+	for _, s := range sorted {
+		low, high = min(low, s), max(high, s)
+	}
+	if high <= 1.005*low {
+		return fmt.Sprintf("%d workers of %.3g", len(sorted), low)
+	}
+	return fmt.Sprintf("%d workers of %.3g to %.3g", len(sorted), low, high)
+}
+
+// breakEven says from where on the best placement of the costliest layer pays.
+func (r *planReport) breakEven() string {
+	var layer string
+	var best plan.Candidate
+	most := 0.0
+	for _, l := range r.Layers {
+		for _, c := range l.Candidates {
+			if c.Placement == plan.Local {
+				continue
+			}
+			if c.Bytes > 0 && localOf(l) > most {
+				most, layer, best = localOf(l), l.Layer, c
+			}
+			break
+		}
+	}
+	if layer == "" {
+		return ""
+	}
+	text := fmt.Sprintf("Placing %s (%s, any %d of %d) pays from ", layer, best.Code, best.K, best.N)
+	switch speed, wire := best.BreakEvenSpeed, best.BreakEvenBandwidth; {
+	case speed > 0 && wire > 0:
+		return text + fmt.Sprintf("workers of %.3g of the coordinator's speed on, or from %.3g Gbit/s on, the rest as it is.\n", speed, 8e-9*wire)
+	case speed > 0:
+		return text + fmt.Sprintf("workers of %.3g of the coordinator's speed on, and with these ones at no bandwidth.\n", speed)
+	case wire > 0:
+		return text + fmt.Sprintf("%.3g Gbit/s on, and on this network at no speed of the workers.\n", 8e-9*wire)
+	}
+	return fmt.Sprintf("Placing %s pays at no speed of the workers and at no bandwidth, the rest as it is.\n", layer)
+}
+
+func localOf(l plan.LayerPlan) float64 {
+	for _, c := range l.Candidates {
+		if c.Placement == plan.Local {
+			return c.StepMS
+		}
+	}
+	return 0
+}
+
+func nk(c plan.Candidate) string {
+	if c.N == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d,%d", c.N, c.K)
+}
+
+func number(v float64) string {
+	if v == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.4g", v)
+}
+
+func bytesOf(v float64) string {
+	if v == 0 {
+		return ""
+	}
+	return bytesText(int64(v))
+}
