@@ -50,7 +50,7 @@ func (e *evalCmd) Run(ctx context.Context, t terminal) error {
 	if err := errors.Join(err, network.Close()); err != nil {
 		return err
 	}
-	return e.write(t, newEvalReport(flags, set, c, report))
+	return writeReport(t, e.JSON, newEvalReport(flags, set, c, report))
 }
 
 // settings returns the settings of the run as far as an evaluation has them,

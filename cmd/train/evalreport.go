@@ -2,10 +2,7 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -53,26 +50,6 @@ func newEvalReport(f *runFlags, set *datasets.Set, c train.Checkpoint, r *train.
 		e.MacroF1 += one.F1 / float64(len(r.Confusion))
 	}
 	return e
-}
-
-// write writes the report to where --json says, and else for people.
-func (e *evalCmd) write(t terminal, r *evalReport) error {
-	switch e.JSON {
-	case "":
-		_, err := io.WriteString(t.stdout, r.text())
-		return err
-	case "-":
-		return jsonSink{t.stdout}.emit(r)
-	}
-	f, err := os.Create(e.JSON)
-	if err != nil {
-		return fmt.Errorf("--json: %w", err)
-	}
-	if err := errors.Join(jsonSink{f}.emit(r), f.Close()); err != nil {
-		return err
-	}
-	_, err = io.WriteString(t.stdout, r.text())
-	return err
 }
 
 // maxMatrix is the number of classes up to which the confusion matrix is

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -72,25 +70,6 @@ func (p *planCmd) Run(ctx context.Context, t terminal) error {
 		}
 	}
 	return writeReport(t, p.JSON, report)
-}
-
-// readable is a result for people; as JSON it is one for programs.
-type readable interface{ text() string }
-
-// writeReport writes a report where --json says.
-func writeReport(t terminal, path string, r readable) error {
-	switch path {
-	case "":
-		_, err := io.WriteString(t.stdout, r.text())
-		return err
-	case "-":
-		return jsonSink{t.stdout}.emit(r)
-	}
-	f, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("--json: %w", err)
-	}
-	return errors.Join(jsonSink{f}.emit(r), f.Close())
 }
 
 func (p *planCmd) validate() error {

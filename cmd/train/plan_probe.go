@@ -63,7 +63,7 @@ func (b *probe) selection(info dist.RoundInfo) [][]int {
 }
 
 func (b *probe) measure(ctx context.Context, m *plan.Machines) (err error) {
-	if m.Speeds, m.Latency, err = b.speeds(ctx); err != nil {
+	if err := b.speeds(ctx, m); err != nil {
 		return fmt.Errorf("speed: %w", err)
 	}
 	if m.Bandwidth, err = b.bandwidth(ctx, m.Latency); err != nil {
@@ -141,39 +141,49 @@ func (l *probed) medianRounds(ctx context.Context, rows int) (beside, compute fl
 	return median(besides), median(computes), nil
 }
 
-// long is how long a product takes at least whose time tells a speed.
-const long = 5e-3
-
-// speeds measures, worker by worker, the speed of products, flop/s, and the time
-// of a message.
-func (b *probe) speeds(ctx context.Context) (speeds []float64, latency float64, err error) {
-	const size = 512
-	l, err := b.place(ctx, "plan-speed", coded.Spec{Name: "replication", N: b.n, K: 1}, shard.LinearConfig{In: size, Out: size})
+// speeds measures, worker by worker, the speed of products, and over all workers
+// the time of a message and what a task takes beside its flops: two products of
+// different sizes tell both.
+func (b *probe) speeds(ctx context.Context, m *plan.Machines) error {
+	l, err := b.place(ctx, "plan-speed", coded.Spec{Name: "replication", N: b.n, K: 1}, shard.LinearConfig{In: probeSize, Out: probeSize})
 	if err != nil {
-		return nil, 0, err
+		return err
 	}
 	defer b.only.Store(-1)
-	var latencies []float64
+	var latencies, tasks []float64
+	m.Speeds = nil
 	for w := range b.n {
 		b.only.Store(int32(w))
-		beside, _, err := l.medianRounds(ctx, 1)
+		beside, little, err := l.medianRounds(ctx, 1)
 		if err != nil {
-			return nil, 0, err
+			return err
 		}
-		latencies = append(latencies, beside/2)
-		for rows := 4; ; rows *= 4 {
-			_, compute, err := l.medianRounds(ctx, rows)
-			if err != nil {
-				return nil, 0, err
-			}
-			if compute >= long || rows >= 4096 {
-				speeds = append(speeds, 2*size*size*float64(rows)/compute)
-				break
-			}
+		rows, much, err := l.long(ctx)
+		if err != nil {
+			return err
+		}
+		const flops = 2 * probeSize * probeSize // of a row
+		speed := flops * float64(rows-1) / max(much-little, 1e-9)
+		m.Speeds = append(m.Speeds, speed)
+		latencies, tasks = append(latencies, beside/2), append(tasks, little-flops/speed)
+	}
+	m.Latency, m.Task = max(median(latencies), 1e-6), max(median(tasks), 0)
+	return nil
+}
+
+// probeSize is the number of input and output features of the layer whose products
+// are timed.
+const probeSize = 512
+
+// long finds a number of rows whose product takes long enough to tell a speed.
+func (l *probed) long(ctx context.Context) (rows int, compute float64, err error) {
+	const enough, most = 10e-3, 1 << 12
+	for rows = 4; ; rows *= 4 {
+		_, compute, err = l.medianRounds(ctx, rows)
+		if err != nil || compute >= enough || rows == most {
+			return rows, compute, err
 		}
 	}
-	slices.Sort(latencies)
-	return speeds, max(latencies[len(latencies)/2], 1e-6), nil
 }
 
 // bandwidth measures how fast an operand gets to all workers.
@@ -227,7 +237,7 @@ func (b *probe) memory(ctx context.Context, m plan.Machines) (float64, error) {
 		after, plain = append(after, again), append(plain, then)
 	}
 	weights := 2 * in * part // of F and of R
-	gather := 2 * float64(weights) / slices.Min(m.Speeds)
+	gather := m.Task + 2*float64(weights)/slices.Min(m.Speeds)
 	extra := median(after) - median(plain) - gather
 	if extra < 1e-4 {
 		return 0, nil

@@ -40,18 +40,7 @@ func (s *summaryCmd) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	switch s.JSON {
-	case "":
-		_, err := io.WriteString(t.stdout, report.text())
-		return err
-	case "-":
-		return jsonSink{t.stdout}.emit(report)
-	}
-	f, err := os.Create(s.JSON)
-	if err != nil {
-		return fmt.Errorf("--json: %w", err)
-	}
-	return errors.Join(jsonSink{f}.emit(report), f.Close())
+	return writeReport(t, s.JSON, report)
 }
 
 // settings are those that train run would have with the same arguments.

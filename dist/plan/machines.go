@@ -17,6 +17,7 @@ type Machines struct {
 
 	Bandwidth float64 // bytes/s that the coordinator sends, or receives, over all its links together
 	Latency   float64 // seconds of a message, either way, with what both ends do for it
+	Task      float64 // seconds that a worker takes for a chunk, or an update, beside its flops
 	Combine   float64 // bytes/s, read once and written once, of the coordinator's encoding and decoding
 	Memory    float64 // bytes/s of an optimiser's step on a worker, which is bound by memory
 	Here      float64 // the same on the coordinator
@@ -58,8 +59,8 @@ func (m Machines) Validate() error {
 	positive("the speed of combinations", m.Combine)
 	positive("the workers' memory", m.Memory)
 	positive("the coordinator's memory", m.Here)
-	if !(m.Latency >= 0) || m.Queue < 0 {
-		problems = append(problems, fmt.Errorf("plan: latency %v s, queue %d, want no negative numbers", m.Latency, m.Queue))
+	if !(m.Latency >= 0) || !(m.Task >= 0) || m.Queue < 0 {
+		problems = append(problems, fmt.Errorf("plan: latency %v s, task %v s, queue %d, want no negative numbers", m.Latency, m.Task, m.Queue))
 	}
 	if len(m.Speeds) > sim.MaxWorkers {
 		problems = append(problems, fmt.Errorf("plan: %d workers, want at most %d", len(m.Speeds), sim.MaxWorkers))

@@ -1,17 +1,3 @@
-// Package plan says which placement and code suit the layers of a model on a
-// cluster. Layers and cluster come as plain descriptions, so the package
-// depends neither on the network stack nor on the cluster.
-//
-// A coded layer costs, per step, its operands and results on the wire and two
-// shard-sized products for the update on every worker; it saves the
-// coordinator the layer's three products. Both grow with the number of
-// weights, the fixed cost of a round does not: so small layers stay local.
-//
-//	choices := plan.Choose(layers, plan.Cluster{Workers: 6, K: 4})
-//
-// Convolutions have few weights beside their activations, which all workers would be
-// sent: Choose leaves them local, All does not. The rule is a threshold on the
-// number of weights, not yet a prediction from measured speeds. All functions are pure and safe for concurrent use.
 package plan
 
 import "fmt"

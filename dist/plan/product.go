@@ -195,7 +195,7 @@ func (p Product) CannotBe(placement string, batch, n, k int) string {
 	case p.Fixed != "":
 		return p.Fixed
 	case placement == Resident:
-		return CannotPlace(Layer{Name: p.Name, Kind: p.Kind, In: p.In, Out: p.Out, Weights: p.Weights}, Cluster{Workers: n, K: k})
+		return CannotPlace(Layer{Name: p.Name, Kind: p.Kind, In: p.In, Out: p.Out, Weights: p.Weights, First: p.First}, Cluster{Workers: n, K: k})
 	case placement == Batch && batch < k:
 		return fmt.Sprintf("a batch of %d cannot be cut into %d blocks", batch, k)
 	}

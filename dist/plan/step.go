@@ -85,9 +85,8 @@ func (c *cluster) handOver(bytes float64) { c.now += bytes / c.Combine }
 // owe gives every worker a chore: flops and bytes of its optimiser.
 func (c *cluster) owe(l *placed, flops, bytes float64) {
 	for w, speed := range c.Speeds {
-		if seconds := flops/speed + bytes/c.Memory; seconds > 0 {
-			c.owed[w] = append(c.owed[w], chore{l, c.now + c.Latency, seconds})
-		}
+		seconds := c.Task + flops/speed + bytes/c.Memory
+		c.owed[w] = append(c.owed[w], chore{l, c.now + c.Latency, seconds})
 	}
 }
 
@@ -118,14 +117,14 @@ func (c *cluster) ready(w int, l *placed, arrives float64) float64 {
 func (c *cluster) product(ctx context.Context, l *placed, r round) error {
 	n := l.code.N()
 	sent := c.now + r.encode/c.Combine
-	// Time is counted in shards of the fastest worker.
-	unit := r.flops / slices.Max(c.Speeds[:n])
+	shard := func(w int) float64 { return r.flops/c.Speeds[w] + float64(l.chunks)*c.Task }
+	unit := shard(0) // of time: that of a shard of the first worker
 	model := sim.Together{c.Straggler}
 	starts := make([]float64, n)
 	for w := range n {
 		starts[w] = c.ready(w, l, sent+c.Latency+float64(w+1)*r.send/c.Bandwidth)
 		one := []int{w}
-		model = append(model, sim.Slow{Workers: one, By: sim.Constant{X: r.flops / c.Speeds[w] / unit}},
+		model = append(model, sim.Slow{Workers: one, By: sim.Constant{X: shard(w) / unit}},
 			sim.Delay{Workers: one, By: sim.Constant{X: (starts[w] - sent) / unit}})
 	}
 	c.round++

@@ -1,0 +1,65 @@
+// Package plan says which placement and code suit the layers of a model on a
+// cluster. Layers and cluster come as plain descriptions, so the package depends
+// neither on the network stack nor on the layers.
+//
+//	m := plan.LAN(100e9, 20e9, 20e9, 20e9, 20e9) // flop/s: of the coordinator, of four workers
+//	answer, err := plan.Make(ctx, plan.Question{Machines: m, Products: layers, Batch: 64, Rest: 0.004})
+//	fmt.Println(answer.StepMS, answer.LocalMS)
+//	for _, l := range answer.Layers {
+//		fmt.Println(l.Layer, l.Chosen.Placement, l.Chosen.Code, l.Chosen.Why)
+//	}
+//
+// # What a placement costs
+//
+// Let F be the flops of a layer's forward product for the batch, |X|, |Y|, |W| the
+// bytes of its input, its output and its weights, and f = ceil(out/k)/out and
+// r = ceil(in/k)/in the parts of them that a block is. Every product is a round: the
+// coordinator encodes, sends an operand to each of n workers, waits for what the code
+// needs, and decodes.
+//
+//	            sent to each   flops of a shard   its result   and besides
+//	local                                                      3F and the update here
+//	resident Y  |X|            F f                |Y| f        F(f+r) flops and the update of
+//	         dX |dY|           F r                |X| r        |W|(f+r) on each worker
+//	batch    Y  |X|/k + |W|    F/k                |Y|/k
+//	         dX |dY|/k         F/k                |X|/k
+//	         dW                F/k                |W|          min(n, 2k-1) answers, or F here
+//	shipped     the loads of the code (coded.Loads), for each of three products
+//
+// A first layer, whose dX nobody wants, has no such round and no R: dY is sent all
+// the same. An update with momentum moves 20 bytes for a weight, and memory bounds it.
+//
+// # How long that takes
+//
+// A step is followed in virtual time. The coordinator does one thing after another:
+// its own layers, encoding, the rounds, decoding. Worker w can begin with a round at
+//
+//	max(time of sending + latency + (w+1) sent/bandwidth, end of what it is at) + what
+//	it still owes to its shard of this layer
+//
+// since it puts products before updates, but needs the shard to be up to date; what it
+// owes to other layers waits, or is done while the coordinator is busy elsewhere. From
+// there on dist/sim runs the round, chunk by chunk, handed out by the same rule as
+// package dist does, under any of its models of stragglers. So updates hide behind the
+// coordinator's own work where they can, and delay the next step where they cannot.
+//
+// A layer is ranked by a step of its own. Then the model is put together, and each
+// placed layer goes back to the coordinator if the whole step is faster so.
+//
+// # Limits
+//
+//   - The coordinator's and the workers' processors are theirs alone: processes of one
+//     machine that want more than it has are slower than predicted.
+//   - Sending is as fast as the coordinator's one link, results share it evenly.
+//   - Rest and the local layers are as long as they are said to be.
+//
+// # Choose
+//
+// Choose is a rule of thumb, without any speeds: large linear layers become resident.
+// A coded layer costs its operands and results on the wire and two shard-sized products
+// for the update; it saves the coordinator three products. Both grow with the number of
+// weights, the fixed cost of a round does not: so small layers stay local, and so do
+// convolutions, which have few weights beside their activations.
+//
+// All functions are pure and safe for concurrent use; equal questions have equal answers.
+package plan
