@@ -49,6 +49,31 @@ func FuzzReadFrame(f *testing.F) {
 	})
 }
 
+// Any bytes in place of segments: no panic, and nothing comes out but what the
+// peer has sealed, in its order.
+func FuzzSegments(f *testing.F) {
+	texts := []string{"one", "two", "three"}
+	s := sealEach(f, texts...)
+	f.Add(bytes.Join(s, nil))
+	f.Add(bytes.Join([][]byte{s[1], s[0]}, nil))
+	f.Add(bytes.Join([][]byte{s[0], s[0]}, nil))
+	f.Add([]byte{0, 0, 2, 0})
+	f.Add([]byte("\x17\x03\x03\x00\x20"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		got, err := openAll(b)
+		sent, whole := "", 0
+		for i := 0; i < len(s) && bytes.HasPrefix(b[whole:], s[i]); i++ {
+			sent, whole = sent+texts[i], whole+len(s[i])
+		}
+		if got != sent {
+			t.Fatalf("%q came out, expected %q", got, sent)
+		}
+		if clean := whole == len(b); clean != (err == nil) {
+			t.Fatalf("%d of %d bytes are the peer's: %v", whole, len(b), err)
+		}
+	})
+}
+
 // A header that the walk accepts is decoded without much memory, whatever it
 // claims; and the walk accepts all that the encoder makes.
 func FuzzHeader(f *testing.F) {

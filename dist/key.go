@@ -29,7 +29,7 @@ const redactedKey = "key(…)"
 
 // ErrKeyRequired says that a node would be reachable from, or would speak to,
 // other machines without a cluster key.
-var ErrKeyRequired = errors.New("a cluster key is required off loopback")
+var ErrKeyRequired = errors.New("a cluster key is required off loopback (train keygen makes one, --key names its file)")
 
 // NewKey makes a random key.
 func NewKey() Key {

@@ -70,6 +70,15 @@ func (w Wire) Dial(ctx context.Context, addr string) (*Conn, error) {
 	w = w.withDefaults()
 	ctx, cancel := context.WithTimeoutCause(ctx, w.HandshakeTimeout, errHandshakeTimeout)
 	defer cancel()
+	c, err := w.connect(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	return secure(ctx, c, w.Key, roleClient)
+}
+
+// connect makes a connection without any proof yet.
+func (w Wire) connect(ctx context.Context, addr string) (net.Conn, error) {
 	if err := w.Cut.await(ctx); err != nil {
 		return nil, fmt.Errorf("dial %s: %w", addr, err)
 	}
@@ -82,7 +91,7 @@ func (w Wire) Dial(ctx context.Context, addr string) (*Conn, error) {
 		c.Close()
 		return nil, fmt.Errorf("dial %s: %w", addr, ErrKeyRequired)
 	}
-	return secure(ctx, w.Cut.conn(c), w.Key, roleClient)
+	return w.Cut.conn(c), nil
 }
 
 // Listener accepts connections from nodes that hold the cluster key. Others
@@ -93,6 +102,7 @@ type Listener struct {
 	entry   *admission
 	ready   chan *Conn // unbuffered; never closed
 	refused atomic.Int64
+	own     sync.Map // addresses that Reach comes from
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -183,6 +193,10 @@ func (l *Listener) greet(e *entrant) {
 		return
 	}
 	l.entry.passed(e)
+	if _, own := l.own.LoadAndDelete(conn.RemoteAddr()); own {
+		conn.Close()
+		return
+	}
 	select {
 	case l.ready <- conn:
 	case <-l.ctx.Done():

@@ -38,8 +38,9 @@ func (l *testRoster) set(members ...Member) {
 
 // socketWorker serves on loopback with TLS.
 type socketWorker struct {
-	member Member
-	stop   func()
+	member   Member
+	listener *Listener
+	stop     func()
 }
 
 func serveSocket(t *testing.T, wire Wire, name string) *socketWorker {
@@ -71,7 +72,7 @@ func serveSocket(t *testing.T, wire Wire, name string) *socketWorker {
 		})
 	}
 	t.Cleanup(stop)
-	return &socketWorker{Member{ID: name + "-" + l.Addr(), Name: name, Addr: l.Addr(), Role: RoleWorker}, stop}
+	return &socketWorker{Member{ID: name + "-" + l.Addr(), Name: name, Addr: l.Addr(), Role: RoleWorker}, l, stop}
 }
 
 // Over real sockets, with workers that come from a roster, leave it and return.

@@ -104,6 +104,9 @@ func (w *workerCmd) serve(ctx context.Context, t terminal, key dist.Key, faults 
 		defer cancel()
 		err = errors.Join(err, members.Leave(leave))
 	}()
+	if err := listener.Reach(ctx, members.Self().Addr); err != nil && ctx.Err() == nil {
+		log.Warn("other machines may not reach this worker: see --bind and --advertise", "err", err)
+	}
 	worker, err := dist.NewWorker(dist.WorkerConfig{
 		Name: w.Name, Addr: members.Self().Addr, Handlers: shard.Factories(), Dial: wire.Dial, Pace: w.Pace, Log: log,
 		Slow: faults.slowness, Tamper: faults.tamper,
