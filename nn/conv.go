@@ -55,7 +55,7 @@ func (l *Conv2d) Forward(g *Graph, x *gorgonia.Node) (*gorgonia.Node, error) {
 // forward adds the layer, followed by a ReLU if asked.
 func (l *Conv2d) forward(g *Graph, x *gorgonia.Node, relu bool) (*gorgonia.Node, error) {
 	name := g.Name(l, "conv2d")
-	if l.placement != nil && g.Training() {
+	if l.placement != nil && g.placed {
 		return l.placed(g, name, x, relu)
 	}
 	geometry, in, err := l.bind(g, name, x)

@@ -18,6 +18,7 @@ type Graph struct {
 	ex       *gorgonia.ExprGraph
 	salt     uint32 // part of every hash, see errCollision
 	training bool
+	placed   bool // placed layers compute on their placement
 	batch    int
 	names    map[any]string // of modules and parameters, by pointer
 	run      runContext
@@ -48,6 +49,7 @@ func newGraph(pool *kernel.Pool, names map[any]string, batch int, training bool,
 		ex:       gorgonia.NewGraph(),
 		salt:     salt,
 		training: training,
+		placed:   training,
 		batch:    batch,
 		names:    names,
 		run:      runContext{pool: pool, ws: new(kernel.Workspace)},
@@ -57,7 +59,8 @@ func newGraph(pool *kernel.Pool, names map[any]string, batch int, training bool,
 }
 
 // Training tells whether the graph is for training: it will have gradients,
-// and placed layers compute on their cluster.
+// and placed layers compute on their cluster, which Config.Placed asks of the
+// others as well.
 func (g *Graph) Training() bool { return g.training }
 
 // Batch returns the number of samples that the graph is for.

@@ -59,7 +59,7 @@ func (l *Linear) forward(g *Graph, x *gorgonia.Node, relu bool) (*gorgonia.Node,
 			return nil, err
 		}
 	}
-	if l.placement != nil && g.Training() {
+	if l.placement != nil && g.placed {
 		y, err := l.placement.Product(g, Product{Layer: name, Weight: l.Weight, Output: []int{x.Shape()[0], out}}, x)
 		if err != nil || b == nil && !relu {
 			return y, err

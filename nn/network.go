@@ -20,6 +20,9 @@ type Config struct {
 	Loss Loss
 	// Seed decides what Dropout drops.
 	Seed uint64
+	// Placed makes graphs for evaluation compute placed layers on their placement,
+	// as those for training do, and not with the local values of their weights.
+	Placed bool
 	// MaxGraphs bounds how many graphs (one for each batch size and mode) are
 	// kept; 0 means 8. Beyond it the one not used for longest is dropped.
 	MaxGraphs int
@@ -158,6 +161,7 @@ func (n *Network) build(batch int, training bool) (*program, error) {
 		p := &program{batch: batch, training: training}
 		g := newGraph(n.pool, n.names, batch, training, salt)
 		g.run.ws, g.run.seed = &n.workspace, n.config.Seed
+		g.placed = training || n.config.Placed
 		if err = p.build(g, n.model, n.shape, n.config.Loss, n.store); err == nil {
 			return p, nil
 		}

@@ -9,7 +9,8 @@ type Placement interface {
 	// a layer and x, without bias and activation. The nodes' derivatives give the
 	// gradient of x where it is wanted; that of the weight is the placement's own
 	// affair, which is told by a Remote weight. Graphs for evaluation use the
-	// weight's local value instead.
+	// weight's local value instead, unless Config.Placed says otherwise: then the
+	// result alone is wanted.
 	Product(g *Graph, p Product, x *gorgonia.Node) (*gorgonia.Node, error)
 }
 

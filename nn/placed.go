@@ -78,7 +78,7 @@ func (r *Resident) Product(g *Graph, p Product, x *gorgonia.Node) (*gorgonia.Nod
 	if g.needsGrad(x) && !l.backward {
 		return nil, fmt.Errorf("nn: layer %s: the gradient of its input is wanted, but no trainable parameter comes before it in the model: set InputGrad", layer)
 	}
-	train := !weight.Frozen
+	train := g.Training() && !weight.Frozen
 	started, err := g.startRound(l, coded.Round{Layer: layer, Product: coded.Forward, Keep: train}, forwardStart, x)
 	if err != nil {
 		return nil, err

@@ -68,7 +68,7 @@ func foldable(g *Graph, m []Module) (*Conv2d, *BatchNorm) {
 		return nil, nil
 	}
 	conv, ok := m[0].(*Conv2d)
-	if !ok {
+	if !ok || conv.placement != nil && g.placed {
 		return nil, nil
 	}
 	norm, _ := m[1].(*BatchNorm)
