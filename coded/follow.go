@@ -1,0 +1,45 @@
+package coded
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// Follower tells whether what the slots of a placed layer give is right without
+// holding their shards. It follows secret sums of the weights, those of Freivalds'
+// test (see Verifier), by the same operands and updates as the shards themselves:
+// a linear optimiser commutes with the sums as it does with the code.
+//
+// Check and CheckState may be called by many goroutines at a time; the others by
+// one, and not meanwhile.
+type Follower interface {
+	// Reset begins with the states of a sufficient set of slots after one update,
+	// in the order of slots, which are believed.
+	Reset(states []ShardState) error
+	// Refresh takes the weights, not the momenta, from states that CheckState has
+	// found right: what rounding has set apart is together again.
+	Refresh(states []ShardState) error
+	// Accumulate and Apply are those of Shard.
+	Accumulate(x, dy Tensor) error
+	Apply(u Update) error
+	// Check tests the result of a chunk of a product at a slot. The error is a
+	// *VerifyError or a *ShapeError if it is wrong.
+	Check(p Product, slot, chunk int, x, result Tensor) error
+	// CheckState tests the weights in a slot's state.
+	CheckState(slot int, state []Tensor) error
+}
+
+// FollowerFactory builds the follower of a layer, which must be Reset. The source
+// draws the signs of the sums; who can guess it can deceive the follower.
+type FollowerFactory func(l Layer, rng *rand.Rand) (Follower, error)
+
+// FollowedVerifier returns the Verifier of products X F^T for a matrix F that is
+// not at hand: from the signs, one for each row of F, and the sums of F's rows with
+// those signs, one for each column. The norm is that of F, by Frobenius; what the
+// sums may be off by is added to it, as a multiple of 2^-24 of the norm.
+func FollowedVerifier(signs, sums []float32, norm, off float64) *Verifier {
+	return &Verifier{
+		form: XFT, out: len(signs), inner: len(sums), norm: norm * (1 + off/math.Sqrt(float64(max(1, len(sums))))),
+		signs: [][]float32{signs}, parts: []kept{{inner: len(sums), sums: [][]float32{sums}}},
+	}
+}
