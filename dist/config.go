@@ -51,6 +51,9 @@ type CoordinatorConfig struct {
 	// other donors, and how long Place and Fetch may take. 0: 30 s.
 	RepairDeadline time.Duration
 
+	// Verify, if not nil, makes the coordinator test every answer before it is used.
+	Verify *Verification
+
 	// Select, if not nil, chooses the slots that each round uses. See Selection.
 	Select Selection
 	// Record, if not nil, is told every choice; Replay, if not nil, makes the
@@ -135,6 +138,7 @@ func (c CoordinatorConfig) withDefaults() (CoordinatorConfig, error) {
 	if c.MinDeadline > c.MaxDeadline {
 		problems = append(problems, fmt.Errorf("least deadline %v is above the largest, %v", c.MinDeadline, c.MaxDeadline))
 	}
+	c.Verify = c.Verify.withDefaults()
 	if c.Run == "" {
 		c.Run = rand.Text()
 	}

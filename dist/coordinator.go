@@ -26,9 +26,10 @@ type Coordinator struct {
 	closed   bool
 	slots    []*link // by slot; nil: nobody
 	spares   []*link
-	memory   map[string]int  // the slot that a name had last
-	missing  []string        // by slot: who is missing, and why
-	doubles  map[string]bool // the names of which a second worker has been reported
+	memory   map[string]int      // the slot that a name had last
+	missing  []string            // by slot: who is missing, and why
+	doubles  map[string]bool     // the names of which a second worker has been reported
+	suspects map[string]*suspect // by name
 	layers   map[string]*placement
 	order    []string // of placement
 	log      opLog
@@ -49,14 +50,15 @@ type Coordinator struct {
 
 // placement is a layer on the cluster.
 type placement struct {
-	layer   coded.Layer
-	code    *coded.Code
-	id      uint64
-	version int              // updates at the time
-	pos     uint64           // of the log
-	states  [][]coded.Tensor // by slot, of slots without a worker, until the first update
-	absent  []bool           // by slot: its worker was lost with the shard, and may come back with it
-	covers  []*cover         // for reuse
+	layer    coded.Layer
+	code     *coded.Code
+	id       uint64
+	version  int              // updates at the time
+	pos      uint64           // of the log
+	states   [][]coded.Tensor // by slot, of slots without a worker, until the first update
+	absent   []bool           // by slot: its worker was lost with the shard, and may come back with it
+	covers   []*cover         // for reuse
+	verifier *verifier        // nil: answers are not tested
 
 	rough      bool      // a repair would amplify rounding too much
 	roughUntil time.Time // no rebuild before
@@ -87,6 +89,7 @@ func NewCoordinator(cfg CoordinatorConfig) (*Coordinator, error) {
 		memory:   map[string]int{},
 		missing:  make([]string, cfg.Slots),
 		doubles:  map[string]bool{},
+		suspects: map[string]*suspect{},
 		layers:   map[string]*placement{},
 		log:      opLog{keep: cfg.History},
 		fetches:  map[uint64]*fetch{},
@@ -134,6 +137,9 @@ func (c *Coordinator) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.log.clear()
+	for _, p := range c.layers {
+		p.verifier.close()
+	}
 	if c.cfg.Record != nil {
 		return c.cfg.Record.Flush()
 	}

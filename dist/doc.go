@@ -111,7 +111,7 @@
 //
 // A layer's operands are paired in their order within a training step: the first
 // forward operand kept with the first backward one. A worker that answers
-// wrongly is believed. Of two workers of one name the one that came first stays,
+// wrongly is believed, unless Verify is set. Of two workers of one name the one that came first stays,
 // as long as it answers.
 //
 // Whoever holds the key is trusted with the memory limits that the frames have,

@@ -97,7 +97,9 @@ func (c *Coordinator) fetchFrom(ctx context.Context, layer string, only []int) (
 		}
 		select {
 		case <-f.done:
-			return c.gathered(f), nil
+			states := c.gathered(f)
+			c.refresh(f, states)
+			return states, nil
 		case <-hedge.C:
 			c.mu.Lock()
 			f.hedged = true

@@ -71,7 +71,9 @@ func (c *Coordinator) enter(l *link, held []Held) {
 	l.stale = len(c.layers) > 0
 	l.cursor = c.log.end()
 	c.report(l, StateJoined, "")
-	c.adopt(l, held)
+	if c.welcome(l) {
+		c.adopt(l, held)
+	}
 	c.wg.Add(2)
 	reader := make(chan struct{})
 	go func() {
@@ -280,8 +282,9 @@ func (c *Coordinator) drop(l *link, state, reason string) {
 	}
 	c.abandon(l)
 	if l.slot >= 0 && len(c.spares) > 0 {
-		spare := c.spares[0]
-		c.spares = c.spares[1:]
+		i := max(0, slices.IndexFunc(c.spares, func(s *link) bool { return !s.resting() }))
+		spare := c.spares[i]
+		c.spares = slices.Delete(c.spares, i, i+1)
 		c.sit(spare, l.slot)
 		spare.stale = len(c.layers) > 0
 	}

@@ -82,6 +82,7 @@ func (c *Coordinator) Start(ctx context.Context, req coded.Round) (coded.Pending
 			e.round = r.id
 		}
 		c.log.add(e)
+		p.verifier.keep(req, operand)
 	}
 	if req.Discard {
 		operand.release()

@@ -70,7 +70,17 @@ func (c *Coordinator) prepare(l coded.Layer, state func(slot int) ([]coded.Tenso
 			p.states[slot] = append(p.states[slot], coded.Tensor{Shape: slices.Clone(t.Shape), Data: slices.Clone(t.Data)})
 		}
 	}
-	return p, nil
+	p.verifier, err = c.newVerifier(l, p.all())
+	return p, err
+}
+
+// all lists the states of all slots.
+func (p *placement) all() []coded.ShardState {
+	states := make([]coded.ShardState, len(p.states))
+	for slot, state := range p.states {
+		states[slot] = coded.ShardState{Slot: slot, State: state}
+	}
+	return states
 }
 
 // install makes a placement the one of its layer and sends the states.
@@ -79,6 +89,7 @@ func (c *Coordinator) install(p *placement) {
 	if old := c.layers[name]; old == nil {
 		c.order = append(c.order, name)
 	} else {
+		old.verifier.close()
 		c.applied = 0 // steps may begin again
 		for _, r := range slices.Clone(c.rounds) {
 			if r.place == old {
@@ -90,11 +101,14 @@ func (c *Coordinator) install(p *placement) {
 	c.lastOp++
 	p.id, p.version, p.pos = c.lastOp, c.version, c.log.end()
 	c.layers[name] = p
+	if p.verifier != nil {
+		p.verifier.version = p.version
+	}
 	for l := range c.links() {
 		l.dropLayer(name)
 	}
 	for slot := range p.code.N() {
-		if l := c.slots[slot]; l != nil {
+		if l := c.slots[slot]; l != nil && !l.resting() {
 			c.give(l, p)
 		}
 	}
@@ -121,7 +135,7 @@ func (c *Coordinator) placed(p *placement) (have []int, all bool) {
 	all = true
 	for slot := range p.code.N() {
 		l := c.slots[slot]
-		if l == nil {
+		if l == nil || l.resting() {
 			continue
 		}
 		if h := l.shards[p.layer.Name]; h != nil && h.held {
@@ -167,6 +181,11 @@ func (c *Coordinator) Update(ctx context.Context, u coded.Update) error {
 	if err := c.throttle(ctx); err != nil {
 		return fmt.Errorf("dist: update of step %d: %w", u.Step, err)
 	}
+	for _, p := range c.placements() {
+		if err := p.verifier.sound(); err != nil {
+			return fmt.Errorf("dist: update of step %d: verification of layer %s: %w", u.Step, p.layer.Name, err)
+		}
+	}
 	if again, err := c.hand(u); again || err != nil {
 		return err
 	}
@@ -179,6 +198,17 @@ func (c *Coordinator) Update(ctx context.Context, u coded.Update) error {
 		return c.cfg.Record.Flush()
 	}
 	return nil
+}
+
+// placements lists the layers in the order in which they were placed first.
+func (c *Coordinator) placements() []*placement {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := make([]*placement, len(c.order))
+	for i, name := range c.order {
+		list[i] = c.layers[name]
+	}
+	return list
 }
 
 // hand puts an update into the log. again tells that it was there before.
@@ -206,6 +236,9 @@ func (c *Coordinator) hand(u coded.Update) (again bool, err error) {
 	c.version++
 	c.stats.Updates++
 	c.log.add(entry{update: u, step: u.Step, version: c.version})
+	for _, name := range c.order {
+		c.layers[name].verifier.update(u, c.version)
+	}
 	c.findStale()
 	if c.cfg.Replay != nil {
 		if err := c.replayRepairs(); err != nil {

@@ -19,8 +19,14 @@ func (c *Coordinator) receive(l *link) error {
 			c.recycle(m.Tensors)
 			return err
 		}
+		wrong := c.verify(l, &m)
 		c.mu.Lock()
-		err := c.handle(l, &m)
+		var err error
+		if wrong == nil {
+			err = c.handle(l, &m)
+		} else {
+			err = c.judged(l, &m, wrong)
+		}
 		c.mu.Unlock()
 		c.recycle(m.Tensors)
 		if err != nil {
@@ -77,17 +83,13 @@ func (c *Coordinator) onResult(l *link, m *Message) error {
 	if m.Error != "" {
 		return errors.New(m.Error)
 	}
-	if m.Flops < 0 || m.Nanos < 0 || m.Slot != l.slot {
-		return fmt.Errorf("result of slot %d with %g flops in %d ns, want slot %d", m.Slot, m.Flops, m.Nanos, l.slot)
-	}
 	key := taskKey{m.Round, m.Chunk}
 	_, asked := l.tasks[key]
+	if m.Flops < 0 || m.Nanos < 0 || asked && m.Slot != l.slot {
+		return fmt.Errorf("result of slot %d with %g flops in %d ns, want slot %d", m.Slot, m.Flops, m.Nanos, l.slot)
+	}
 	defer signal(l.wake)
-	w, took := work(m.Flops), time.Duration(m.Nanos)
-	c.stats.Work += w
-	l.stats.Work += w
-	l.stats.Answered++
-	l.stats.Compute += took
+	w, took := c.answered(l, m)
 	r := c.active(m.Round)
 	if !asked || r == nil {
 		c.waste(l, w)
@@ -106,6 +108,7 @@ func (c *Coordinator) onResult(l *link, m *Message) error {
 		return nil
 	}
 	c.takeBack(l, key, TaskUsed, took)
+	c.trust(l)
 	r.results[m.Chunk][l.slot] = c.buffers.adopt(m.Tensors[0])
 	m.Tensors[0] = coded.Tensor{}
 	r.spent = append(r.spent, spent{l, m.Chunk, l.slot, w, m.Nanos})
@@ -113,6 +116,16 @@ func (c *Coordinator) onResult(l *link, m *Message) error {
 		c.endChunk(r, m.Chunk)
 	}
 	return nil
+}
+
+// answered counts the work on a result, used or not.
+func (c *Coordinator) answered(l *link, m *Message) (w float64, took time.Duration) {
+	w, took = work(m.Flops), time.Duration(m.Nanos)
+	c.stats.Work += w
+	l.stats.Work += w
+	l.stats.Answered++
+	l.stats.Compute += took
+	return w, took
 }
 
 // onApplied notes the version of a shard.

@@ -45,7 +45,7 @@ func (c *Coordinator) mend() {
 			switch h := l.shards[name]; {
 			case h != nil:
 				whole = whole && h.held
-			case p.states != nil && p.states[slot] != nil:
+			case p.states != nil && p.states[slot] != nil && !l.resting():
 				c.give(l, p)
 				whole = false
 			default:
@@ -55,6 +55,7 @@ func (c *Coordinator) mend() {
 		}
 		if whole && l.stale {
 			l.stale = false
+			c.cleaned(l)
 			c.report(l, StateRepaired, "")
 		}
 	}
@@ -68,7 +69,7 @@ func (c *Coordinator) tryRepair(l *link, p *placement) {
 		l.healLater = true
 		return
 	}
-	if len(c.repairs) >= c.cfg.Repairs || l.addr == "" || time.Now().Before(l.restUntil) {
+	if len(c.repairs) >= c.cfg.Repairs || l.addr == "" || l.resting() {
 		return
 	}
 	donors, weights, good := mendable(p.code, l.slot, c.fresh(p.layer.Name, c.version))
@@ -134,15 +135,18 @@ func (c *Coordinator) failRepair(r *repair) {
 }
 
 // rest leaves a worker without repairs for a while.
-func (c *Coordinator) rest(l *link) {
-	if l.gone || c.closed {
+func (c *Coordinator) rest(l *link) { c.restFor(l, repairPause) }
+
+func (c *Coordinator) restFor(l *link, pause time.Duration) {
+	until := time.Now().Add(pause)
+	if l.gone || c.closed || until.Before(l.restUntil) {
 		return
 	}
-	l.restUntil = time.Now().Add(repairPause)
+	l.restUntil = until
 	if l.rest != nil {
 		l.rest.Stop()
 	}
-	l.rest = time.AfterFunc(repairPause, func() {
+	l.rest = time.AfterFunc(pause, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if !l.gone {

@@ -103,6 +103,8 @@ func (c *Coordinator) tooFew(r *round) error {
 		switch {
 		case l == nil:
 			e.Missing = append(e.Missing, c.missing[slot])
+		case l.shards[r.Layer] == nil && l.resting() && c.suspects[l.name] != nil:
+			e.Missing = append(e.Missing, fmt.Sprintf("%s (quarantined: %s)", l.name, c.suspects[l.name].reason))
 		case l.shards[r.Layer] == nil:
 			e.Missing = append(e.Missing, fmt.Sprintf("%s (has no shard of the layer)", l.name))
 		case !l.shards[r.Layer].held:

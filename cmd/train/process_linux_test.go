@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -290,6 +291,36 @@ func TestMoreLostThanTheCodeAllows(t *testing.T) {
 		if !strings.Contains(p.stderr.String(), part) {
 			t.Errorf("killed without --wait: %q does not name %q", p.stderr.String(), part)
 		}
+	}
+}
+
+// With --verify a worker that answers wrongly does no harm.
+func TestVerify(t *testing.T) {
+	t.Chdir(t.TempDir())
+	common := []string{"run", "--dataset=synthetic", "--model=mlp", "--steps=40", "--json=-"}
+	loss := func(rest string) (last float64) {
+		for line := range strings.Lines(rest) {
+			var e struct{ Loss float64 }
+			if err := json.Unmarshal([]byte(line), &e); err != nil {
+				t.Fatal(err)
+			}
+			last = max(last, e.Loss)
+		}
+		return last
+	}
+	rest, status := start(t, append(common, "--verify", "--inject=corrupt:2@p=0.5")...).wait()
+	if status != exitDone || !strings.Contains(rest, `"worker":"worker-2","state":"quarantined"`) {
+		t.Errorf("exit status %d, want 0 after a quarantine: %s", status, rest)
+	}
+	if err := checkEvents([]byte(rest), "done", 40); err != nil {
+		t.Error(err)
+	}
+	honest, status := start(t, append(common, "--verify")...).wait()
+	if status != exitDone || strings.Contains(honest, "quarantined") {
+		t.Errorf("exit status %d of a run of honest workers: %s", status, honest)
+	}
+	if with, without := loss(rest), loss(honest); with > 1.1*without {
+		t.Errorf("largest loss %g with a liar, %g without", with, without)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/coda-ml/coda/dist"
 	"github.com/coda-ml/coda/dist/plan"
 	"github.com/coda-ml/coda/nn"
+	"github.com/coda-ml/coda/nn/shard"
 	"github.com/coda-ml/coda/nn/train"
 	"github.com/coda-ml/coda/optim"
 )
@@ -150,6 +151,9 @@ func (r *run) countWorkers(ctx context.Context) error {
 func (r *run) startCluster(ctx context.Context) error {
 	r.cluster.emit = r.events.emit
 	r.cluster.config = dist.CoordinatorConfig{Slots: r.N, Wait: r.Wait, Record: r.recorder, Replay: r.replay}
+	if r.Verify {
+		r.cluster.config.Verify = &dist.Verification{Followers: shard.Followers()}
+	}
 	if r.Survivors == "random" {
 		r.cluster.config.Select = dist.RandomSurvivors(r.Seed)
 	}

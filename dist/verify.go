@@ -1,0 +1,283 @@
+package dist
+
+import (
+	crand "crypto/rand"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/coda-ml/coda/coded"
+)
+
+// Verification makes a coordinator test what workers answer (Freivalds' test, see
+// coded.Follower) before it is used. A worker that answers wrongly is quarantined.
+type Verification struct {
+	// Followers make the followers of layers, by coded.Layer.Kind. What is of
+	// another kind is not tested.
+	Followers map[string]coded.FollowerFactory
+	// Rand draws what the workers must not guess. Nil: seeded by the system.
+	Rand *rand.Rand
+	// Pause is how long a worker is left alone after its first wrong answer; each
+	// further one doubles it, up to MaxPause. 0: 5 s, 5 minutes.
+	Pause, MaxPause time.Duration
+}
+
+func (v *Verification) withDefaults() *Verification {
+	if v == nil {
+		return nil
+	}
+	d := *v
+	if d.Rand == nil {
+		var seed [32]byte
+		crand.Read(seed[:])
+		d.Rand = rand.New(rand.NewChaCha8(seed))
+	}
+	if d.Pause <= 0 {
+		d.Pause = 5 * time.Second
+	}
+	if d.MaxPause <= 0 {
+		d.MaxPause = 5 * time.Minute
+	}
+	return &d
+}
+
+// verifier tests the answers of a layer's slots. Its follower goes on to a version
+// when the first answer of that version is to be tested: workers apply an update
+// only when no round before it wants results any more, so that nothing of an
+// earlier version can come then.
+type verifier struct {
+	mu       sync.RWMutex // taken before Coordinator.mu, never under it
+	follower coded.Follower
+	version  int
+	broken   error // the follower has failed: it tells nothing any more
+
+	// These are guarded by Coordinator.mu.
+	xs    []pendingX     // kept operands of the step under way
+	pairs []operandPair  // of the step under way
+	queue []followUpdate // not applied yet
+}
+
+type operandPair struct{ x, dy *counted }
+
+type followUpdate struct {
+	pairs   []operandPair
+	update  coded.Update
+	version int // after it
+}
+
+// newVerifier makes the verifier of a layer from the states of its slots, nil if
+// it is not to be tested.
+func (c *Coordinator) newVerifier(l coded.Layer, states []coded.ShardState) (*verifier, error) {
+	if c.cfg.Verify == nil || c.cfg.Verify.Followers[l.Kind] == nil {
+		return nil, nil
+	}
+	follower, err := c.cfg.Verify.Followers[l.Kind](l, c.cfg.Verify.Rand)
+	if err != nil {
+		return nil, err
+	}
+	if err := follower.Reset(states); err != nil {
+		return nil, err
+	}
+	return &verifier{follower: follower}, nil
+}
+
+// keep notes an operand that shards hold for the next update. Those of another
+// step are of a step that has failed.
+func (v *verifier) keep(req coded.Round, operand *counted) {
+	if v == nil || !req.Keep {
+		return
+	}
+	if len(v.xs) > 0 && v.xs[0].step != req.Step {
+		v.drop()
+	}
+	if req.Product == coded.Forward {
+		v.xs = append(v.xs, pendingX{operand.retain(), req.Step})
+		return
+	}
+	if n := len(v.pairs); n < len(v.xs) {
+		v.pairs = append(v.pairs, operandPair{v.xs[n].operand, operand.retain()})
+	}
+}
+
+// update notes an update of the operands kept for it.
+func (v *verifier) update(u coded.Update, version int) {
+	if v == nil {
+		return
+	}
+	if len(v.xs) > 0 && (v.xs[0].step != u.Step || len(v.pairs) < len(v.xs)) {
+		v.drop()
+	}
+	v.queue = append(v.queue, followUpdate{v.pairs, u, version})
+	v.xs, v.pairs = nil, nil
+}
+
+// drop releases the operands of the step under way.
+func (v *verifier) drop() {
+	for _, x := range v.xs {
+		x.operand.release()
+	}
+	for _, p := range v.pairs {
+		p.dy.release()
+	}
+	v.xs, v.pairs = nil, nil
+}
+
+// close releases everything.
+func (v *verifier) close() {
+	if v == nil {
+		return
+	}
+	v.drop()
+	for _, u := range v.queue {
+		u.release()
+	}
+	v.queue = nil
+}
+
+func (u followUpdate) release() {
+	for _, p := range u.pairs {
+		p.x.release()
+		p.dy.release()
+	}
+}
+
+// errPassed says that an answer came when the follower had gone on, so that
+// nothing can be said of it.
+var errPassed = errors.New("the answer is of an earlier version than those that are tested")
+
+// at calls f when the follower is at a version.
+func (c *Coordinator) at(v *verifier, version int, f func(coded.Follower) error) error {
+	v.mu.RLock()
+	if v.version < version && v.broken == nil {
+		v.mu.RUnlock()
+		c.advance(v, version)
+		v.mu.RLock()
+	}
+	defer v.mu.RUnlock()
+	if v.version != version || v.broken != nil {
+		return errPassed
+	}
+	return f(v.follower)
+}
+
+// advance lets the follower apply the updates up to a version.
+func (c *Coordinator) advance(v *verifier, version int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for v.version < version && v.broken == nil {
+		c.mu.Lock()
+		if len(v.queue) == 0 {
+			c.mu.Unlock()
+			return
+		}
+		next := v.queue[0]
+		v.queue = v.queue[1:]
+		c.mu.Unlock()
+		v.broken = v.apply(next)
+		v.version = next.version
+	}
+}
+
+func (v *verifier) apply(u followUpdate) error {
+	defer u.release()
+	for _, p := range u.pairs {
+		if err := v.follower.Accumulate(p.x.tensor, p.dy.tensor); err != nil {
+			return err
+		}
+	}
+	return v.follower.Apply(u.update)
+}
+
+// sound tells why the answers of a layer cannot be tested any more, if so.
+func (v *verifier) sound() error {
+	if v == nil {
+		return nil
+	}
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.broken
+}
+
+// judged handles a message whose answer has been found wrong, or cannot be judged
+// any more: it is not used.
+func (c *Coordinator) judged(l *link, m *Message, wrong error) error {
+	if l.gone {
+		return ErrClosed
+	}
+	if m.Kind == KindResult {
+		w, took := c.answered(l, m)
+		c.waste(l, w)
+		c.takeBack(l, taskKey{m.Round, m.Chunk}, TaskWasted, took)
+	} else {
+		m.Error = wrong.Error()
+		if err := c.onState(l, m); err != nil {
+			return err
+		}
+	}
+	if !errors.Is(wrong, errPassed) {
+		c.quarantine(l, wrong)
+	}
+	return nil
+}
+
+// verify tests what a worker gives before it is handled.
+func (c *Coordinator) verify(l *link, m *Message) error {
+	if c.cfg.Verify == nil || m.Error != "" {
+		return nil
+	}
+	switch m.Kind {
+	case KindResult:
+		return c.verifyResult(l, m)
+	case KindState:
+		return c.verifyState(l, m)
+	}
+	return nil
+}
+
+func (c *Coordinator) verifyResult(l *link, m *Message) error {
+	c.mu.Lock()
+	r := c.active(m.Round)
+	_, asked := l.tasks[taskKey{m.Round, m.Chunk}]
+	if r == nil || !asked || r.place.verifier == nil || m.Slot != l.slot || len(m.Tensors) != 1 {
+		c.mu.Unlock()
+		return nil
+	}
+	operand, v := r.operand.retain(), r.place.verifier
+	c.mu.Unlock()
+	defer operand.release()
+	return c.at(v, r.version, func(f coded.Follower) error {
+		return f.Check(r.Product, m.Slot, m.Chunk, operand.tensor, m.Tensors[0])
+	})
+}
+
+func (c *Coordinator) verifyState(l *link, m *Message) error {
+	c.mu.Lock()
+	f := c.fetches[m.Round]
+	if f == nil || f.over || f.asked[l.slot] != l || f.place.verifier == nil || m.State != f.version {
+		c.mu.Unlock()
+		return nil
+	}
+	slot := l.slot
+	c.mu.Unlock()
+	return c.at(f.place.verifier, f.version, func(follower coded.Follower) error {
+		return follower.CheckState(slot, m.Tensors)
+	})
+}
+
+// refresh lets the follower begin anew with states that it has found right.
+func (c *Coordinator) refresh(f *fetch, states []coded.ShardState) {
+	v := f.place.verifier
+	if v == nil {
+		return
+	}
+	c.advance(v, f.version)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.version != f.version || v.broken != nil {
+		return
+	}
+	if err := v.follower.Refresh(states); err != nil {
+		c.cfg.Log.Warn("sums for the verification not refreshed", "layer", f.place.layer.Name, "err", err)
+	}
+}
