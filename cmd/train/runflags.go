@@ -57,7 +57,7 @@ type runFlags struct {
 	Key       string        `placeholder:"FILE" yaml:"key" json:"-" help:"Cluster key; without --join a key is made for the run." group:"Cluster"`
 	Bind      string        `default:"127.0.0.1:0" placeholder:"ADDR" yaml:"bind" json:"bind" help:"Address of this process in the cluster (default ${default}: a free port)." group:"Cluster"`
 	Advertise string        `placeholder:"ADDR" yaml:"advertise" json:"advertise,omitempty" help:"Address that others use to reach it, if another." group:"Cluster"`
-	Verify    bool          `yaml:"verify" json:"verify,omitempty" help:"Test every answer of a worker before it is used (Freivalds' test); one that answers wrongly is quarantined for a while." group:"Cluster"`
+	Verify    bool          `yaml:"verify" json:"verify,omitempty" help:"Test what workers answer for fully connected layers before it is used (Freivalds' test); one that answers wrongly is quarantined for a while." group:"Cluster"`
 	Wait      time.Duration `placeholder:"DURATION" yaml:"wait" json:"wait,omitempty" help:"How long too few workers are waited for (default: 30s before the first step, and not at all later)." group:"Cluster"`
 
 	Pace      float64  `placeholder:"GFLOPS" yaml:"pace" json:"pace,omitempty" help:"Local workers behave like devices of that speed." group:"Faults and tests"`

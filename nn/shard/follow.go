@@ -11,8 +11,8 @@ import (
 	"github.com/coda-ml/coda/internal/kernel"
 )
 
-// Followers returns the factory of the follower of every kind of layer, by
-// coded.Layer.Kind.
+// Followers returns the factories of followers, by coded.Layer.Kind: there are
+// those of fully connected layers.
 func Followers() map[string]coded.FollowerFactory {
 	return map[string]coded.FollowerFactory{
 		KindLinear: func(l coded.Layer, rng *rand.Rand) (coded.Follower, error) {
@@ -53,14 +53,14 @@ type LinearFollower struct {
 
 var _ coded.Follower = (*LinearFollower)(nil)
 
-// followed are the sums of one coded copy.
+// followed are the sums of one coded copy, which is [rows, cols].
 type followed struct {
-	side
+	rows, cols int
 	signs []float32 // by row
 	w, v  []float64 // by block, chunk and column
 	norm  float64   // of w; expected to be that of the weights
 	g     []float32
-	coded matrix // batch x (blocks x chunks)
+	coded buffer // batch x (blocks x chunks)
 
 	scratch sync.Pool // of *[]float32: the sums of a slot's chunk
 }
@@ -79,28 +79,32 @@ func NewLinearFollower(l coded.Layer, rng *rand.Rand) (*LinearFollower, error) {
 		name: "shard: layer " + l.Name, config: s.config, code: code, chunks: l.Chunks,
 		decoder: coded.NewDecoder(code, coded.DecoderConfig{}),
 	}
-	w.f.init(s.f.side, code.K()*l.Chunks, rng)
+	w.f.init(s.f.w, code.K()*l.Chunks, rng)
 	if s.config.Backward {
-		w.r.init(s.r.side, code.K()*l.Chunks, rng)
+		w.r.init(s.r.w, code.K()*l.Chunks, rng)
 	}
 	return w, nil
 }
 
 // init draws the signs.
-func (f *followed) init(s side, vectors int, rng *rand.Rand) {
-	f.side, f.signs = s, make([]float32, s.rows)
-	f.scratch.New = func() any { x := make([]float32, s.cols); return &x }
+func (f *followed) init(shard coded.Tensor, vectors int, rng *rand.Rand) {
+	f.rows, f.cols = shard.Shape[0], shard.Shape[1]
+	f.signs = make([]float32, f.rows)
+	f.scratch.New = func() any { x := make([]float32, f.cols); return &x }
 	for i := range f.signs {
 		f.signs[i] = float32(2*rng.IntN(2) - 1)
 	}
-	n := vectors * s.cols
+	n := vectors * f.cols
 	f.w, f.v, f.g = make([]float64, n), make([]float64, n), make([]float32, n)
 }
 
 // copies gives the coded copies that there are; copy i has the tensors 2i, its
 // weights, and 2i+1, its momentum, of a state.
 func (w *LinearFollower) copies() []*followed {
-	return []*followed{&w.f, &w.r}[:w.config.copies()]
+	if !w.config.Backward {
+		return []*followed{&w.f}
+	}
+	return []*followed{&w.f, &w.r}
 }
 
 // Reset implements coded.Follower.
@@ -182,7 +186,7 @@ func (w *LinearFollower) checkShapes(state []coded.Tensor) error {
 	}
 	for i, t := range state {
 		f := copies[i/2]
-		if !slices.Equal(t.Shape, []int{f.rows, f.cols}) || len(t.Data) != f.size() {
+		if !slices.Equal(t.Shape, []int{f.rows, f.cols}) || len(t.Data) != f.rows*f.cols {
 			return fmt.Errorf("tensor %d of the state has shape %v and %d values, want [%d %d]", i, t.Shape, len(t.Data), f.rows, f.cols)
 		}
 	}
