@@ -56,11 +56,11 @@ var _ coded.Follower = (*LinearFollower)(nil)
 // followed are the sums of one coded copy, which is [rows, cols].
 type followed struct {
 	rows, cols int
-	signs []float32 // by row
-	w, v  []float64 // by block, chunk and column
-	norm  float64   // of w; expected to be that of the weights
-	g     []float32
-	coded buffer // batch x (blocks x chunks)
+	signs      []float32 // by row
+	w, v       []float64 // by block, chunk and column
+	norm       float64   // of w; expected to be that of the weights
+	g          []float32
+	coded      buffer // batch x (blocks x chunks)
 
 	scratch sync.Pool // of *[]float32: the sums of a slot's chunk
 }
