@@ -33,9 +33,12 @@ const (
 	// smallRead is what is read before the length of the next segment is known:
 	// enough for most messages that carry no tensors.
 	smallRead = 16 << 10
-	// besides is the room for the segment of a header beside a full one, so that
-	// both leave in one system call.
-	besides = 4 << 10
+	// A buffer for sending holds the segment of a header and a full one, so that
+	// both leave in one system call. Where more comes in one message it grows to
+	// four full ones: fewer system calls, and fewer times that the peer is woken.
+	smallGather = 4<<10 + fullSegment
+	bulkGather  = 4<<10 + 4*fullSegment
+	fullSegment = segmentHead + maxSegment + segmentTag
 )
 
 // ErrSegment says that the bytes of a connection are not those that the peer
@@ -102,7 +105,7 @@ type sealedStream struct {
 func newSealedStream(c net.Conn, opening, sealing *segmentCipher) *sealedStream {
 	return &sealedStream{
 		c: c, opening: opening, sealing: sealing,
-		in: make([]byte, segmentHead+maxSegment+segmentTag+segmentHead),
+		in: make([]byte, fullSegment+segmentHead),
 	}
 }
 
@@ -123,13 +126,8 @@ func (s *sealedStream) Write(p []byte) (n int, err error) {
 }
 
 func (s *sealedStream) seal(part []byte) error {
-	if s.out == nil {
-		s.out = make([]byte, 0, besides+segmentHead+maxSegment+segmentTag)
-	}
-	if len(s.out)+segmentHead+len(part)+segmentTag > cap(s.out) {
-		if err := s.flush(); err != nil {
-			return err
-		}
+	if err := s.room(segmentHead + len(part) + segmentTag); err != nil {
+		return err
 	}
 	if err := s.sealing.next(); err != nil {
 		return err
@@ -138,6 +136,21 @@ func (s *sealedStream) seal(part []byte) error {
 	s.out = binary.LittleEndian.AppendUint32(s.out, uint32(len(part)))
 	s.out = s.sealing.aead.Seal(s.out, s.sealing.nonce[:], part, s.out[start:])
 	return nil
+}
+
+// room makes room for n bytes in the buffer.
+func (s *sealedStream) room(n int) error {
+	switch {
+	case len(s.out)+n <= cap(s.out):
+		return nil
+	case s.out == nil:
+		s.out = make([]byte, 0, smallGather)
+		return nil
+	case cap(s.out) < bulkGather && s.held:
+		s.out = append(make([]byte, 0, bulkGather), s.out...)
+		return nil
+	}
+	return s.flush()
 }
 
 // hold starts to gather segments.

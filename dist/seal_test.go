@@ -85,7 +85,7 @@ func TestSegmentsCarryAnyBytes(t *testing.T) {
 		s.sealing.perKey, o.opening.perKey = perKey, perKey
 		var sent []byte
 		for i := range rapid.IntRange(1, 6).Draw(t, "writes") {
-			size := rapid.SampledFrom([]int{0, 1, 7, smallRead, besides, maxSegment - 1, maxSegment, maxSegment + 1, 3 * maxSegment}).Draw(t, "size")
+			size := rapid.SampledFrom([]int{0, 1, 7, smallRead, 4 << 10, maxSegment - 1, maxSegment, maxSegment + 1, 3 * maxSegment}).Draw(t, "size")
 			p := bytes.Repeat([]byte{byte(i + 1)}, size)
 			if rapid.Bool().Draw(t, "hold") {
 				s.hold()
@@ -248,7 +248,8 @@ func TestSegmentKeysChange(t *testing.T) {
 	}
 }
 
-// Small messages cost one system call, bulk one for each segment.
+// Small messages cost one system call, bulk one for four segments; the memory
+// for bulk is taken only where there is bulk.
 func TestSegmentsPerWrite(t *testing.T) {
 	for name, c := range map[string]struct {
 		sizes []int
@@ -257,7 +258,8 @@ func TestSegmentsPerWrite(t *testing.T) {
 		"header":               {[]int{100}, 1},
 		"header and tensor":    {[]int{100, 50_000}, 1},
 		"header and a segment": {[]int{100, maxSegment}, 1},
-		"bulk":                 {[]int{100, 2 * maxSegment, 2 * maxSegment}, 4},
+		"bulk":                 {[]int{100, 2 * maxSegment, 2 * maxSegment}, 1},
+		"more bulk":            {[]int{100, 2 * maxSegment, 2 * maxSegment, 5 * maxSegment, 1}, 3},
 	} {
 		w := &segmentWire{}
 		s := sealer(w)
@@ -269,6 +271,9 @@ func TestSegmentsPerWrite(t *testing.T) {
 		}
 		if err := s.release(); err != nil || w.writes != c.want {
 			t.Errorf("%s: %d writes, expected %d: %v", name, w.writes, c.want, err)
+		}
+		if bulk := len(c.sizes) > 2; (cap(s.out) > smallGather) != bulk {
+			t.Errorf("%s: a buffer of %d bytes", name, cap(s.out))
 		}
 	}
 }
