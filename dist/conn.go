@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// DefaultStall is how long each piece of a message (its header, then every
-// 256 KiB) may take to pass before the connection is given up.
+// DefaultStall is how long each piece of a message (its header, then at most
+// 512 KiB) may take to pass before the connection is given up.
 const DefaultStall = 30 * time.Second
 
 // Conn carries messages between two nodes, in order. Send may be called by
