@@ -70,7 +70,7 @@ func NewConn(c net.Conn) *Conn {
 // of their own: the tags of the segments leave nothing for them to find.
 func newSealedConn(raw net.Conn, s *sealedStream) *Conn {
 	c := newConn(raw, s)
-	c.rd.unsummed, c.wr.unsummed = true, true
+	c.rd.sums.absent, c.wr.sums.absent = true, true
 	s.begun = c.messageBegun
 	return c
 }

@@ -46,6 +46,16 @@ var (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// checksums are there unless the stream vouches for the bytes.
+type checksums struct{ absent bool }
+
+func (c checksums) update(sum uint32, p []byte) uint32 {
+	if c.absent {
+		return 0
+	}
+	return crc32.Update(sum, castagnoli, p)
+}
+
 // bulkChunk is the piece in which tensors are summed and moved: it stays in
 // the second-level cache between the two, and every piece gets a deadline.
 const bulkChunk = 256 << 10
@@ -56,7 +66,7 @@ type frameWriter struct {
 	w        io.Writer
 	limit    int64
 	progress func() error
-	unsummed bool // frames have no checksum: the stream vouches for the bytes
+	sums     checksums
 
 	head    bytes.Buffer
 	tail    [4]byte
@@ -117,32 +127,25 @@ func (fw *frameWriter) forget() {
 // that were handed on.
 func (fw *frameWriter) write(m *Message) (int64, error) {
 	head := fw.head.Bytes()
-	sum := fw.sum(0, head[4:])
+	sum := fw.sums.update(0, head[4:])
 	total, err := fw.piece(head)
 	for _, t := range m.Tensors {
 		for data := t.Data; len(data) > 0 && err == nil; {
 			chunk := data[:min(len(data), bulkChunk/4)]
 			data = data[len(chunk):]
 			raw := fw.bytesOf(chunk)
-			sum = fw.sum(sum, raw)
+			sum = fw.sums.update(sum, raw)
 			var n int64
 			n, err = fw.piece(raw)
 			total += n
 		}
 	}
-	if err != nil || fw.unsummed {
+	if err != nil || fw.sums.absent {
 		return total, err
 	}
 	binary.LittleEndian.PutUint32(fw.tail[:], sum)
 	n, err := fw.piece(fw.tail[:])
 	return total + n, err
-}
-
-func (fw *frameWriter) sum(sum uint32, p []byte) uint32 {
-	if fw.unsummed {
-		return 0
-	}
-	return crc32.Update(sum, castagnoli, p)
 }
 
 func (fw *frameWriter) piece(p []byte) (int64, error) {
@@ -174,7 +177,7 @@ type frameReader struct {
 	alloc    func(n int) []float32
 	start    func() error
 	progress func() error
-	unsummed bool // frames have no checksum: the stream vouches for the bytes
+	sums     checksums
 
 	read    int64   // bytes of frames read so far
 	word    [4]byte // the length of the header, and the checksum
@@ -207,7 +210,7 @@ func (fr *frameReader) next(m *Message) error {
 	if err != nil {
 		return err
 	}
-	sum := fr.sum(0, head)
+	sum := fr.sums.update(0, head)
 	for i, shape := range m.Shapes {
 		data, err := fr.take(int(sizes[i]))
 		if err != nil {
@@ -218,7 +221,7 @@ func (fr *frameReader) next(m *Message) error {
 			return err
 		}
 	}
-	if fr.unsummed {
+	if fr.sums.absent {
 		return nil
 	}
 	if err := fr.fill(fr.word[:]); err != nil {
@@ -299,19 +302,12 @@ func (fr *frameReader) readFloats(data []float32, sum uint32) (uint32, error) {
 		if err := fr.fill(raw); err != nil {
 			return sum, err
 		}
-		sum = fr.sum(sum, raw)
+		sum = fr.sums.update(sum, raw)
 		if !littleEndian {
 			getFloats(chunk, raw)
 		}
 	}
 	return sum, nil
-}
-
-func (fr *frameReader) sum(sum uint32, p []byte) uint32 {
-	if fr.unsummed {
-		return 0
-	}
-	return crc32.Update(sum, castagnoli, p)
 }
 
 // fill reads all of p; inside a frame the end of the stream is unexpected.
