@@ -74,6 +74,9 @@ func (c *chaosCmd) validate() error {
 		problems = append(problems, fmt.Errorf("--workers %d, --k %d, --spares %d: want k from 1 to below the workers, and at most %d in all",
 			c.Workers, c.K, c.Spares, maxLocalWorkers))
 	}
+	if len(c.Faults) == 0 {
+		problems = append(problems, errors.New("--faults: want one at least"))
+	}
 	for _, name := range c.Faults {
 		if !slices.Contains(chaosFaultNames(), name) {
 			problems = append(problems, fmt.Errorf("--faults %q: known: %s", name, strings.Join(chaosFaultNames(), ", ")))

@@ -38,6 +38,14 @@ type chaosWarm struct {
 	*footprint
 }
 
+type chaosProgress struct {
+	Event   string  `json:"event"` // progress
+	Rounds  int     `json:"rounds"`
+	Faults  int     `json:"faults"`
+	Worst   float64 `json:"worst_error"`
+	Slowest float64 `json:"slowest_ms"`
+}
+
 type chaosDone struct {
 	Event   string         `json:"event"` // done
 	System  string         `json:"system"`
@@ -89,6 +97,24 @@ func (r *chaosReport) action(a action) error {
 	return r.emit(chaosAction{"fault", r.rounds, a.what, workerName(a.worker), a.order})
 }
 
+// chaosProgressEvery is how many products are made between two notes of progress.
+const chaosProgressEvery = 1000
+
+// product counts a product.
+func (r *chaosReport) product() error {
+	r.rounds++
+	if r.rounds%chaosProgressEvery != 0 {
+		return nil
+	}
+	faults := 0
+	for what, n := range r.faults {
+		if (action{what: what}).harms() {
+			faults += n
+		}
+	}
+	return r.emit(chaosProgress{"progress", r.rounds, faults, r.worst, milliseconds(r.slowest)})
+}
+
 // compare notes how far something is from the truth, and whether that is too far.
 func (r *chaosReport) compare(what string, d float64) error {
 	r.worst = max(r.worst, d)
@@ -118,6 +144,8 @@ func (t chaosTable) add(event any) error {
 		_, err = fmt.Fprintf(t.w, "seed %d: %d workers and %d more, any %d enough; %s\n", e.Seed, e.Workers, e.Spares, e.K, strings.Join(e.Faults, ", "))
 	case chaosWarm:
 		_, err = fmt.Fprintf(t.w, "%d products: warm, all workers are back; what is used now is compared with the end\n", e.Round)
+	case chaosProgress:
+		_, err = fmt.Fprintf(t.w, "%d products, %d faults, worst error %.2g\n", e.Rounds, e.Faults, e.Worst)
 	case chaosDone:
 		_, err = io.WriteString(t.w, e.table())
 	}

@@ -28,12 +28,12 @@ func TestChaosReport(t *testing.T) {
 	}
 	compare(chaosTolerance)
 	compare(0)
-	r.rounds = 500
 	for _, err := range []error{
 		r.start(),
 		r.action(action{what: "kill", worker: 2}),
 		r.action(action{what: "mend", worker: 3, order: "cut 0s"}),
 		r.action(action{what: "kill", worker: 4}),
+		products(r, chaosProgressEvery),
 		r.emit(workerEvent{"worker", "worker-2", "failed", 3, ""}),
 		r.emit(chaosWarm{"warm", 100, r.begin}),
 		r.done(1500 * time.Millisecond),
@@ -42,12 +42,13 @@ func TestChaosReport(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(recorded) != 7 || recorded[2] != (chaosAction{"fault", 500, "mend", "worker-3", "cut 0s"}) {
+	if len(recorded) != 8 || recorded[2] != (chaosAction{"fault", 0, "mend", "worker-3", "cut 0s"}) {
 		t.Errorf("recorded %+v", recorded)
 	}
 	if diff := cmp.Diff(`seed 7: 8 workers and 1 more, any 5 enough; kill, freeze
+1000 products, 2 faults, worst error 0.0001
 100 products: warm, all workers are back; what is used now is compared with the end
-500 products in 1.5 s: all right, worst error 0.0001; the slowest took 128 ms
+1000 products in 1.5 s: all right, worst error 0.0001; the slowest took 128 ms
 happened  kill 2  mend 1
 reported  failed 1
                            begin       end
@@ -59,6 +60,15 @@ worker-8 memory         27.0 MiB  28.0 MiB
 `, shown.String()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
+}
+
+func products(r *chaosReport, n int) error {
+	for range n {
+		if err := r.product(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func TestChaosReportRefuses(t *testing.T) {

@@ -210,12 +210,11 @@ func (r *chaosRun) products(ctx context.Context, p coded.Product, keep bool) err
 		}
 		d, err := l.check(p, operands[i], answers)
 		if err == nil {
-			err = r.report.compare(what, d)
+			err = errors.Join(r.report.compare(what, d), r.report.product())
 		}
 		if err != nil {
 			return err
 		}
-		r.report.rounds++
 	}
 	return r.sleep(ctx)
 }

@@ -5,6 +5,7 @@
 //	train eval       evaluate a checkpoint
 //	train summary    show the model
 //	train worker     serve a cluster
+//	train chaos      break worker processes at random, and check every product
 //	train bench      measure
 //	train keygen     make a new cluster key
 //	train version    print version, commit and Go version
@@ -19,6 +20,9 @@
 //	cluster.go, procs.go    gossip, coordinator, worker processes, injected faults
 //	folder.go, output.go    the run folder and everything that events go to
 //	fit.go                  the training loop's hooks: events, faults, checkpoints
+//
+// What a worker does wrong when it is told to is in misbehave.go, when it is told
+// in inject.go (a run) and chaos_plan.go (train chaos).
 //
 // Whatever can be wrong with the settings is found before a file is written
 // or a process started. A run that has begun is told to the user as a sequence
