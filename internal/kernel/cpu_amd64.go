@@ -37,14 +37,18 @@ var (
 )
 
 // product is a micro-kernel in assembly; the fields of tile say what it does.
-type product func(k int, a *float32, ars, acs int, b *float32, bs int, keep, c *float32, ldc, rows, cols int, alpha, beta float32)
+type product func(k int, a *float32, ars, acs int, b *float32, bs int, keep, next *float32, ns int, c *float32, ldc, rows, cols int, alpha, beta float32)
 
 func (f product) run(t *tile) {
 	var keep *float32
 	if t.keep != nil {
 		keep = &t.keep[0]
 	}
-	f(t.k, &t.a[0], t.ars, t.acs, &t.b[0], t.bs, keep, &t.c[0], t.ldc, t.rows, t.cols, t.alpha, t.beta)
+	var next *float32
+	if len(t.next) > 0 {
+		next = &t.next[0]
+	}
+	f(t.k, &t.a[0], t.ars, t.acs, &t.b[0], t.bs, keep, next, t.nextStep, &t.c[0], t.ldc, t.rows, t.cols, t.alpha, t.beta)
 }
 
 // The kernels by height and by vectors less one.

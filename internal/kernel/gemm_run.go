@@ -30,10 +30,11 @@ type gemm struct {
 // Gemm's operands, limits and buffers.
 const (
 	blockSteps = 384     // largest kc
-	blockCols  = 240     // largest number of columns of an item
+	blockCols  = 480     // largest number of columns of an item
 	heldElems  = 24576   // rows times kc of A that stay in the cache: 96 KiB, 64 rows of the largest kc
 	heldCols   = 1920    // largest number of columns of an item whose rows stay in the cache
 	manyCols   = 1024    // C is wide: each panel of A is read often
+	nextSteps  = 4       // steps of k in which a kernel asks for one row of what comes next (gen/product.go)
 	fewMulAdds = 1 << 17 // products smaller than this stay on the caller's goroutine
 )
 
@@ -177,9 +178,24 @@ func (it *item) block(w *itemMemory, c0, c1 int) {
 			t.cols = min(it.f.nr(), c1-c)
 			it.right(r, c, w.b[(c-c0)*it.kc:])
 			t.c = it.c[r*it.ldc+c:]
+			it.upcoming(r, c1)
 			it.f.multiply(t)
 		}
 	}
+}
+
+// upcoming points the tile to its share of the panel of B that is read after
+// column c1, if the rows of A stay in the cache: each of the last tiles before
+// it asks for a part.
+func (it *item) upcoming(r, c1 int) {
+	t := &it.tile
+	t.next, t.nextStep = nil, 0
+	below := (it.r1 - 1 - r) / it.f.mr()
+	if !it.holdsA() || below >= nextSteps || c1 >= it.c1 || !it.inPlace(min(it.f.nr(), it.c1-c1)) {
+		return
+	}
+	p := it.p + (nextSteps-1-below)*(it.kc/nextSteps)
+	t.next, t.nextStep = it.b.data[p*it.b.ld+c1:], it.b.ld
 }
 
 // inPlace says whether n columns of B are read where they are: the kernels read

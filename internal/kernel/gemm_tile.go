@@ -16,6 +16,8 @@ type tile struct {
 	b        []float32
 	bs       int
 	keep     []float32 // if not nil, receives B as a panel of the kernel's width
+	next     []float32 // if not empty, asked for meanwhile: a row of the kernel's width for each nextSteps of k
+	nextStep int       // elements from one of these rows to the next
 	c        []float32
 	ldc      int
 

@@ -4,11 +4,11 @@
 
 #include "textflag.h"
 
-// func product1x16AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product1x16AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·product1x16AVX512(SB), NOSPLIT, $0-96
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), CX
+TEXT ·product1x16AVX512(SB), NOSPLIT, $0-112
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	MOVQ       k+0(FP), AX
@@ -62,13 +62,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+56(FP), AX
-	MOVQ         ldc+64(FP), CX
+	MOVQ         c+72(FP), AX
+	MOVQ         ldc+80(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+72(FP), CX
-	MOVQ         cols+80(FP), CX
-	VBROADCASTSS alpha+88(FP), Z1
-	MOVL         beta+92(FP), DX
+	MOVQ         rows+88(FP), CX
+	MOVQ         cols+96(FP), CX
+	VBROADCASTSS alpha+104(FP), Z1
+	MOVL         beta+108(FP), DX
 	SHLL         $0x01, DX
 	SUBQ         $0x00, CX
 	CMPQ         CX, $0x10
@@ -81,7 +81,7 @@ write:
 	RET
 
 full:
-	VBROADCASTSS beta+92(FP), Z2
+	VBROADCASTSS beta+108(FP), Z2
 	VMULPS       Z1, Z0, Z0
 	VFMADD231PS  (AX), Z2, Z0
 	VMOVUPS      Z0, (AX)
@@ -100,7 +100,7 @@ edge:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+92(FP), Z2
+	VBROADCASTSS beta+108(FP), Z2
 	VMULPS       Z1, Z0, Z0
 	VMOVUPS.Z    (AX), K1, Z1
 	VFMADD231PS  Z1, Z2, Z0
@@ -108,11 +108,11 @@ edgefull:
 	VZEROUPPER
 	RET
 
-// func product1x32AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product1x32AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·product1x32AVX512(SB), NOSPLIT, $0-96
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), CX
+TEXT ·product1x32AVX512(SB), NOSPLIT, $0-112
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
@@ -194,13 +194,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+56(FP), AX
-	MOVQ         ldc+64(FP), CX
+	MOVQ         c+72(FP), AX
+	MOVQ         ldc+80(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+72(FP), CX
-	MOVQ         cols+80(FP), CX
-	VBROADCASTSS alpha+88(FP), Z2
-	MOVL         beta+92(FP), DX
+	MOVQ         rows+88(FP), CX
+	MOVQ         cols+96(FP), CX
+	VBROADCASTSS alpha+104(FP), Z2
+	MOVL         beta+108(FP), DX
 	SHLL         $0x01, DX
 	SUBQ         $0x10, CX
 	CMPQ         CX, $0x10
@@ -215,7 +215,7 @@ write:
 	RET
 
 full:
-	VBROADCASTSS beta+92(FP), Z3
+	VBROADCASTSS beta+108(FP), Z3
 	VMULPS       Z2, Z0, Z0
 	VFMADD231PS  (AX), Z3, Z0
 	VMOVUPS      Z0, (AX)
@@ -239,7 +239,7 @@ edge:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+92(FP), Z3
+	VBROADCASTSS beta+108(FP), Z3
 	VMULPS       Z2, Z0, Z0
 	VFMADD231PS  (AX), Z3, Z0
 	VMOVUPS      Z0, (AX)
@@ -250,11 +250,11 @@ edgefull:
 	VZEROUPPER
 	RET
 
-// func product1x48AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product1x48AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·product1x48AVX512(SB), NOSPLIT, $0-96
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), CX
+TEXT ·product1x48AVX512(SB), NOSPLIT, $0-112
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
@@ -353,13 +353,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+56(FP), AX
-	MOVQ         ldc+64(FP), CX
+	MOVQ         c+72(FP), AX
+	MOVQ         ldc+80(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+72(FP), CX
-	MOVQ         cols+80(FP), CX
-	VBROADCASTSS alpha+88(FP), Z3
-	MOVL         beta+92(FP), DX
+	MOVQ         rows+88(FP), CX
+	MOVQ         cols+96(FP), CX
+	VBROADCASTSS alpha+104(FP), Z3
+	MOVL         beta+108(FP), DX
 	SHLL         $0x01, DX
 	SUBQ         $0x20, CX
 	CMPQ         CX, $0x10
@@ -376,7 +376,7 @@ write:
 	RET
 
 full:
-	VBROADCASTSS beta+92(FP), Z4
+	VBROADCASTSS beta+108(FP), Z4
 	VMULPS       Z3, Z0, Z0
 	VFMADD231PS  (AX), Z4, Z0
 	VMOVUPS      Z0, (AX)
@@ -405,7 +405,7 @@ edge:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+92(FP), Z4
+	VBROADCASTSS beta+108(FP), Z4
 	VMULPS       Z3, Z0, Z0
 	VFMADD231PS  (AX), Z4, Z0
 	VMOVUPS      Z0, (AX)
@@ -419,11 +419,11 @@ edgefull:
 	VZEROUPPER
 	RET
 
-// func product2x16AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product2x16AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·product2x16AVX512(SB), NOSPLIT, $0-96
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), CX
+TEXT ·product2x16AVX512(SB), NOSPLIT, $0-112
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	ADDQ       CX, AX
@@ -490,13 +490,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+56(FP), AX
-	MOVQ         ldc+64(FP), CX
+	MOVQ         c+72(FP), AX
+	MOVQ         ldc+80(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+72(FP), DX
-	MOVQ         cols+80(FP), BX
-	VBROADCASTSS alpha+88(FP), Z2
-	MOVL         beta+92(FP), SI
+	MOVQ         rows+88(FP), DX
+	MOVQ         cols+96(FP), BX
+	VBROADCASTSS alpha+104(FP), Z2
+	MOVL         beta+108(FP), SI
 	SHLL         $0x01, SI
 	SUBQ         $0x00, BX
 	CMPQ         BX, $0x10
@@ -516,7 +516,7 @@ setdone:
 	RET
 
 full:
-	VBROADCASTSS beta+92(FP), Z3
+	VBROADCASTSS beta+108(FP), Z3
 	VMULPS       Z2, Z0, Z0
 	VFMADD231PS  (AX), Z3, Z0
 	VMOVUPS      Z0, (AX)
@@ -550,7 +550,7 @@ edgesetdone:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+92(FP), Z3
+	VBROADCASTSS beta+108(FP), Z3
 	VMULPS       Z2, Z0, Z0
 	VMOVUPS.Z    (AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z0
@@ -567,11 +567,11 @@ edgeadddone:
 	VZEROUPPER
 	RET
 
-// func product2x32AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product2x32AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·product2x32AVX512(SB), NOSPLIT, $0-96
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), CX
+TEXT ·product2x32AVX512(SB), NOSPLIT, $0-112
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
@@ -673,13 +673,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+56(FP), AX
-	MOVQ         ldc+64(FP), CX
+	MOVQ         c+72(FP), AX
+	MOVQ         ldc+80(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+72(FP), DX
-	MOVQ         cols+80(FP), BX
-	VBROADCASTSS alpha+88(FP), Z4
-	MOVL         beta+92(FP), SI
+	MOVQ         rows+88(FP), DX
+	MOVQ         cols+96(FP), BX
+	VBROADCASTSS alpha+104(FP), Z4
+	MOVL         beta+108(FP), SI
 	SHLL         $0x01, SI
 	SUBQ         $0x10, BX
 	CMPQ         BX, $0x10
@@ -703,7 +703,7 @@ setdone:
 	RET
 
 full:
-	VBROADCASTSS beta+92(FP), Z5
+	VBROADCASTSS beta+108(FP), Z5
 	VMULPS       Z4, Z0, Z0
 	VFMADD231PS  (AX), Z5, Z0
 	VMOVUPS      Z0, (AX)
@@ -747,7 +747,7 @@ edgesetdone:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+92(FP), Z5
+	VBROADCASTSS beta+108(FP), Z5
 	VMULPS       Z4, Z0, Z0
 	VFMADD231PS  (AX), Z5, Z0
 	VMOVUPS      Z0, (AX)
@@ -770,11 +770,11 @@ edgeadddone:
 	VZEROUPPER
 	RET
 
-// func product2x48AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product2x48AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·product2x48AVX512(SB), NOSPLIT, $0-96
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), CX
+TEXT ·product2x48AVX512(SB), NOSPLIT, $0-112
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
@@ -900,13 +900,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+56(FP), AX
-	MOVQ         ldc+64(FP), CX
+	MOVQ         c+72(FP), AX
+	MOVQ         ldc+80(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+72(FP), DX
-	MOVQ         cols+80(FP), BX
-	VBROADCASTSS alpha+88(FP), Z6
-	MOVL         beta+92(FP), SI
+	MOVQ         rows+88(FP), DX
+	MOVQ         cols+96(FP), BX
+	VBROADCASTSS alpha+104(FP), Z6
+	MOVL         beta+108(FP), SI
 	SHLL         $0x01, SI
 	SUBQ         $0x20, BX
 	CMPQ         BX, $0x10
@@ -934,7 +934,7 @@ setdone:
 	RET
 
 full:
-	VBROADCASTSS beta+92(FP), Z7
+	VBROADCASTSS beta+108(FP), Z7
 	VMULPS       Z6, Z0, Z0
 	VFMADD231PS  (AX), Z7, Z0
 	VMOVUPS      Z0, (AX)
@@ -988,7 +988,7 @@ edgesetdone:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+92(FP), Z7
+	VBROADCASTSS beta+108(FP), Z7
 	VMULPS       Z6, Z0, Z0
 	VFMADD231PS  (AX), Z7, Z0
 	VMOVUPS      Z0, (AX)
@@ -1017,11 +1017,11 @@ edgeadddone:
 	VZEROUPPER
 	RET
 
-// func product4x16AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product4x16AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·product4x16AVX512(SB), NOSPLIT, $0-96
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), CX
+TEXT ·product4x16AVX512(SB), NOSPLIT, $0-112
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	ADDQ       CX, AX
@@ -1115,13 +1115,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+56(FP), AX
-	MOVQ         ldc+64(FP), CX
+	MOVQ         c+72(FP), AX
+	MOVQ         ldc+80(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+72(FP), DX
-	MOVQ         cols+80(FP), BX
-	VBROADCASTSS alpha+88(FP), Z4
-	MOVL         beta+92(FP), SI
+	MOVQ         rows+88(FP), DX
+	MOVQ         cols+96(FP), BX
+	VBROADCASTSS alpha+104(FP), Z4
+	MOVL         beta+108(FP), SI
 	SHLL         $0x01, SI
 	SUBQ         $0x00, BX
 	CMPQ         BX, $0x10
@@ -1151,7 +1151,7 @@ setdone:
 	RET
 
 full:
-	VBROADCASTSS beta+92(FP), Z5
+	VBROADCASTSS beta+108(FP), Z5
 	VMULPS       Z4, Z0, Z0
 	VFMADD231PS  (AX), Z5, Z0
 	VMOVUPS      Z0, (AX)
@@ -1207,7 +1207,7 @@ edgesetdone:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+92(FP), Z5
+	VBROADCASTSS beta+108(FP), Z5
 	VMULPS       Z4, Z0, Z0
 	VMOVUPS.Z    (AX), K1, Z6
 	VFMADD231PS  Z6, Z5, Z0
@@ -1238,11 +1238,11 @@ edgeadddone:
 	VZEROUPPER
 	RET
 
-// func product4x32AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product4x32AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·product4x32AVX512(SB), NOSPLIT, $0-96
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), CX
+TEXT ·product4x32AVX512(SB), NOSPLIT, $0-112
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
@@ -1385,13 +1385,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+56(FP), AX
-	MOVQ         ldc+64(FP), CX
+	MOVQ         c+72(FP), AX
+	MOVQ         ldc+80(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+72(FP), DX
-	MOVQ         cols+80(FP), BX
-	VBROADCASTSS alpha+88(FP), Z8
-	MOVL         beta+92(FP), SI
+	MOVQ         rows+88(FP), DX
+	MOVQ         cols+96(FP), BX
+	VBROADCASTSS alpha+104(FP), Z8
+	MOVL         beta+108(FP), SI
 	SHLL         $0x01, SI
 	SUBQ         $0x10, BX
 	CMPQ         BX, $0x10
@@ -1429,7 +1429,7 @@ setdone:
 	RET
 
 full:
-	VBROADCASTSS beta+92(FP), Z9
+	VBROADCASTSS beta+108(FP), Z9
 	VMULPS       Z8, Z0, Z0
 	VFMADD231PS  (AX), Z9, Z0
 	VMOVUPS      Z0, (AX)
@@ -1505,7 +1505,7 @@ edgesetdone:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+92(FP), Z9
+	VBROADCASTSS beta+108(FP), Z9
 	VMULPS       Z8, Z0, Z0
 	VFMADD231PS  (AX), Z9, Z0
 	VMOVUPS      Z0, (AX)
@@ -1548,11 +1548,11 @@ edgeadddone:
 	VZEROUPPER
 	RET
 
-// func product4x48AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product4x48AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·product4x48AVX512(SB), NOSPLIT, $0-96
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), CX
+TEXT ·product4x48AVX512(SB), NOSPLIT, $0-112
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
@@ -1733,13 +1733,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+56(FP), AX
-	MOVQ         ldc+64(FP), CX
+	MOVQ         c+72(FP), AX
+	MOVQ         ldc+80(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+72(FP), DX
-	MOVQ         cols+80(FP), BX
-	VBROADCASTSS alpha+88(FP), Z12
-	MOVL         beta+92(FP), SI
+	MOVQ         rows+88(FP), DX
+	MOVQ         cols+96(FP), BX
+	VBROADCASTSS alpha+104(FP), Z12
+	MOVL         beta+108(FP), SI
 	SHLL         $0x01, SI
 	SUBQ         $0x20, BX
 	CMPQ         BX, $0x10
@@ -1785,7 +1785,7 @@ setdone:
 	RET
 
 full:
-	VBROADCASTSS beta+92(FP), Z13
+	VBROADCASTSS beta+108(FP), Z13
 	VMULPS       Z12, Z0, Z0
 	VFMADD231PS  (AX), Z13, Z0
 	VMOVUPS      Z0, (AX)
@@ -1881,7 +1881,7 @@ edgesetdone:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+92(FP), Z13
+	VBROADCASTSS beta+108(FP), Z13
 	VMULPS       Z12, Z0, Z0
 	VFMADD231PS  (AX), Z13, Z0
 	VMOVUPS      Z0, (AX)
@@ -1936,11 +1936,11 @@ edgeadddone:
 	VZEROUPPER
 	RET
 
-// func product8x16AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·product8x16AVX512(SB), NOSPLIT, $0-96
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), CX
+// func product8x16AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·product8x16AVX512(SB), NOSPLIT, $0-112
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	ADDQ       CX, AX
@@ -1968,6 +1968,9 @@ TEXT ·product8x16AVX512(SB), NOSPLIT, $0-96
 	MOVQ       b+32(FP), R8
 	MOVQ       bs+40(FP), R9
 	SHLQ       $0x02, R9
+	MOVQ       next+56(FP), R10
+	MOVQ       ns+64(FP), R11
+	SHLQ       $0x02, R11
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -1976,15 +1979,19 @@ TEXT ·product8x16AVX512(SB), NOSPLIT, $0-96
 	VPXORD     Z5, Z5, Z5
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
-	MOVQ       keep+48(FP), R10
-	TESTQ      R10, R10
+	MOVQ       keep+48(FP), R12
+	TESTQ      R12, R12
 	JZ         read
+	TESTQ      R10, R10
+	CMOVQEQ    R8, R10
 	SUBQ       $0x02, AX
 	JL         keeprest
 
 keeploop:
+	PREFETCHT1   (R10)
+	ADDQ         R11, R10
 	VMOVUPS      (R8), Z8
-	VMOVUPS      Z8, (R10)
+	VMOVUPS      Z8, (R12)
 	VBROADCASTSS (CX), Z9
 	VFMADD231PS  Z8, Z9, Z0
 	VBROADCASTSS (CX)(DX*1), Z9
@@ -2005,7 +2012,7 @@ keeploop:
 	ADDQ         BX, DI
 	ADDQ         R9, R8
 	VMOVUPS      (R8), Z8
-	VMOVUPS      Z8, 64(R10)
+	VMOVUPS      Z8, 64(R12)
 	VBROADCASTSS (CX), Z9
 	VFMADD231PS  Z8, Z9, Z0
 	VBROADCASTSS (CX)(DX*1), Z9
@@ -2025,7 +2032,7 @@ keeploop:
 	ADDQ         BX, CX
 	ADDQ         BX, DI
 	ADDQ         R9, R8
-	ADDQ         $+128, R10
+	ADDQ         $+128, R12
 	SUBQ         $0x02, AX
 	JGE          keeploop
 
@@ -2035,7 +2042,7 @@ keeprest:
 
 keepsingle:
 	VMOVUPS      (R8), Z8
-	VMOVUPS      Z8, (R10)
+	VMOVUPS      Z8, (R12)
 	VBROADCASTSS (CX), Z9
 	VFMADD231PS  Z8, Z9, Z0
 	VBROADCASTSS (CX)(DX*1), Z9
@@ -2055,12 +2062,133 @@ keepsingle:
 	ADDQ         BX, CX
 	ADDQ         BX, DI
 	ADDQ         R9, R8
-	ADDQ         $+64, R10
+	ADDQ         $+64, R12
 	DECQ         AX
 	JNZ          keepsingle
 	JMP          write
 
 read:
+	TESTQ R10, R10
+	JZ    plain
+	SUBQ  $0x04, AX
+	JL    askrest
+
+askloop:
+	PREFETCHT1   (R10)
+	ADDQ         R11, R10
+	VMOVUPS      (R8), Z8
+	VBROADCASTSS (CX), Z9
+	VFMADD231PS  Z8, Z9, Z0
+	VBROADCASTSS (CX)(DX*1), Z9
+	VFMADD231PS  Z8, Z9, Z1
+	VBROADCASTSS (CX)(DX*2), Z9
+	VFMADD231PS  Z8, Z9, Z2
+	VBROADCASTSS (CX)(SI*1), Z9
+	VFMADD231PS  Z8, Z9, Z3
+	VBROADCASTSS (DI), Z9
+	VFMADD231PS  Z8, Z9, Z4
+	VBROADCASTSS (DI)(DX*1), Z9
+	VFMADD231PS  Z8, Z9, Z5
+	VBROADCASTSS (DI)(DX*2), Z9
+	VFMADD231PS  Z8, Z9, Z6
+	VBROADCASTSS (DI)(SI*1), Z9
+	VFMADD231PS  Z8, Z9, Z7
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	VMOVUPS      (R8), Z8
+	VBROADCASTSS (CX), Z9
+	VFMADD231PS  Z8, Z9, Z0
+	VBROADCASTSS (CX)(DX*1), Z9
+	VFMADD231PS  Z8, Z9, Z1
+	VBROADCASTSS (CX)(DX*2), Z9
+	VFMADD231PS  Z8, Z9, Z2
+	VBROADCASTSS (CX)(SI*1), Z9
+	VFMADD231PS  Z8, Z9, Z3
+	VBROADCASTSS (DI), Z9
+	VFMADD231PS  Z8, Z9, Z4
+	VBROADCASTSS (DI)(DX*1), Z9
+	VFMADD231PS  Z8, Z9, Z5
+	VBROADCASTSS (DI)(DX*2), Z9
+	VFMADD231PS  Z8, Z9, Z6
+	VBROADCASTSS (DI)(SI*1), Z9
+	VFMADD231PS  Z8, Z9, Z7
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	VMOVUPS      (R8), Z8
+	VBROADCASTSS (CX), Z9
+	VFMADD231PS  Z8, Z9, Z0
+	VBROADCASTSS (CX)(DX*1), Z9
+	VFMADD231PS  Z8, Z9, Z1
+	VBROADCASTSS (CX)(DX*2), Z9
+	VFMADD231PS  Z8, Z9, Z2
+	VBROADCASTSS (CX)(SI*1), Z9
+	VFMADD231PS  Z8, Z9, Z3
+	VBROADCASTSS (DI), Z9
+	VFMADD231PS  Z8, Z9, Z4
+	VBROADCASTSS (DI)(DX*1), Z9
+	VFMADD231PS  Z8, Z9, Z5
+	VBROADCASTSS (DI)(DX*2), Z9
+	VFMADD231PS  Z8, Z9, Z6
+	VBROADCASTSS (DI)(SI*1), Z9
+	VFMADD231PS  Z8, Z9, Z7
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	VMOVUPS      (R8), Z8
+	VBROADCASTSS (CX), Z9
+	VFMADD231PS  Z8, Z9, Z0
+	VBROADCASTSS (CX)(DX*1), Z9
+	VFMADD231PS  Z8, Z9, Z1
+	VBROADCASTSS (CX)(DX*2), Z9
+	VFMADD231PS  Z8, Z9, Z2
+	VBROADCASTSS (CX)(SI*1), Z9
+	VFMADD231PS  Z8, Z9, Z3
+	VBROADCASTSS (DI), Z9
+	VFMADD231PS  Z8, Z9, Z4
+	VBROADCASTSS (DI)(DX*1), Z9
+	VFMADD231PS  Z8, Z9, Z5
+	VBROADCASTSS (DI)(DX*2), Z9
+	VFMADD231PS  Z8, Z9, Z6
+	VBROADCASTSS (DI)(SI*1), Z9
+	VFMADD231PS  Z8, Z9, Z7
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	SUBQ         $0x04, AX
+	JGE          askloop
+
+askrest:
+	ADDQ $0x04, AX
+	JZ   write
+
+asksingle:
+	VMOVUPS      (R8), Z8
+	VBROADCASTSS (CX), Z9
+	VFMADD231PS  Z8, Z9, Z0
+	VBROADCASTSS (CX)(DX*1), Z9
+	VFMADD231PS  Z8, Z9, Z1
+	VBROADCASTSS (CX)(DX*2), Z9
+	VFMADD231PS  Z8, Z9, Z2
+	VBROADCASTSS (CX)(SI*1), Z9
+	VFMADD231PS  Z8, Z9, Z3
+	VBROADCASTSS (DI), Z9
+	VFMADD231PS  Z8, Z9, Z4
+	VBROADCASTSS (DI)(DX*1), Z9
+	VFMADD231PS  Z8, Z9, Z5
+	VBROADCASTSS (DI)(DX*2), Z9
+	VFMADD231PS  Z8, Z9, Z6
+	VBROADCASTSS (DI)(SI*1), Z9
+	VFMADD231PS  Z8, Z9, Z7
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	DECQ         AX
+	JNZ          asksingle
+	JMP          write
+
+plain:
 	SUBQ $0x04, AX
 	JL   readrest
 
@@ -2177,13 +2305,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+56(FP), AX
-	MOVQ         ldc+64(FP), CX
+	MOVQ         c+72(FP), AX
+	MOVQ         ldc+80(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+72(FP), DX
-	MOVQ         cols+80(FP), BX
-	VBROADCASTSS alpha+88(FP), Z8
-	MOVL         beta+92(FP), SI
+	MOVQ         rows+88(FP), DX
+	MOVQ         cols+96(FP), BX
+	VBROADCASTSS alpha+104(FP), Z8
+	MOVL         beta+108(FP), SI
 	SHLL         $0x01, SI
 	SUBQ         $0x00, BX
 	CMPQ         BX, $0x10
@@ -2233,7 +2361,7 @@ setdone:
 	RET
 
 full:
-	VBROADCASTSS beta+92(FP), Z9
+	VBROADCASTSS beta+108(FP), Z9
 	VMULPS       Z8, Z0, Z0
 	VFMADD231PS  (AX), Z9, Z0
 	VMOVUPS      Z0, (AX)
@@ -2333,7 +2461,7 @@ edgesetdone:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+92(FP), Z9
+	VBROADCASTSS beta+108(FP), Z9
 	VMULPS       Z8, Z0, Z0
 	VMOVUPS.Z    (AX), K1, Z10
 	VFMADD231PS  Z10, Z9, Z0
@@ -2392,11 +2520,11 @@ edgeadddone:
 	VZEROUPPER
 	RET
 
-// func product8x32AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·product8x32AVX512(SB), NOSPLIT, $0-96
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), CX
+// func product8x32AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·product8x32AVX512(SB), NOSPLIT, $0-112
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
@@ -2433,6 +2561,9 @@ TEXT ·product8x32AVX512(SB), NOSPLIT, $0-96
 	MOVQ       bs+40(FP), R9
 	SHLQ       $0x02, R9
 	LEAQ       (R8)(R9*8), R10
+	MOVQ       next+56(FP), R11
+	MOVQ       ns+64(FP), R12
+	SHLQ       $0x02, R12
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -2449,19 +2580,26 @@ TEXT ·product8x32AVX512(SB), NOSPLIT, $0-96
 	VPXORD     Z13, Z13, Z13
 	VPXORD     Z14, Z14, Z14
 	VPXORD     Z15, Z15, Z15
-	MOVQ       keep+48(FP), R11
-	TESTQ      R11, R11
+	MOVQ       keep+48(FP), R13
+	TESTQ      R13, R13
 	JZ         read
+	TESTQ      R11, R11
+	CMOVQEQ    R8, R11
 	SUBQ       $0x02, AX
 	JL         keeprest
 
 keeploop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	ADDQ         R12, R11
 	VMOVUPS      (R8), Z16
 	VMOVUPS      64(R8), Z17
 	PREFETCHT0   (R10)
+	PREFETCHT1   (R10)(R9*8)
 	PREFETCHT0   64(R10)
-	VMOVUPS      Z16, (R11)
-	VMOVUPS      Z17, 64(R11)
+	PREFETCHT1   64(R10)(R9*8)
+	VMOVUPS      Z16, (R13)
+	VMOVUPS      Z17, 64(R13)
 	VBROADCASTSS (CX), Z18
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
@@ -2493,9 +2631,11 @@ keeploop:
 	VMOVUPS      (R8), Z16
 	VMOVUPS      64(R8), Z17
 	PREFETCHT0   (R10)
+	PREFETCHT1   (R10)(R9*8)
 	PREFETCHT0   64(R10)
-	VMOVUPS      Z16, 128(R11)
-	VMOVUPS      Z17, 192(R11)
+	PREFETCHT1   64(R10)(R9*8)
+	VMOVUPS      Z16, 128(R13)
+	VMOVUPS      Z17, 192(R13)
 	VBROADCASTSS (CX), Z18
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
@@ -2524,7 +2664,7 @@ keeploop:
 	ADDQ         BX, DI
 	ADDQ         R9, R8
 	ADDQ         R9, R10
-	ADDQ         $+256, R11
+	ADDQ         $+256, R13
 	SUBQ         $0x02, AX
 	JGE          keeploop
 
@@ -2536,9 +2676,11 @@ keepsingle:
 	VMOVUPS      (R8), Z16
 	VMOVUPS      64(R8), Z17
 	PREFETCHT0   (R10)
+	PREFETCHT1   (R10)(R9*8)
 	PREFETCHT0   64(R10)
-	VMOVUPS      Z16, (R11)
-	VMOVUPS      Z17, 64(R11)
+	PREFETCHT1   64(R10)(R9*8)
+	VMOVUPS      Z16, (R13)
+	VMOVUPS      Z17, 64(R13)
 	VBROADCASTSS (CX), Z18
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
@@ -2567,12 +2709,194 @@ keepsingle:
 	ADDQ         BX, DI
 	ADDQ         R9, R8
 	ADDQ         R9, R10
-	ADDQ         $+128, R11
+	ADDQ         $+128, R13
 	DECQ         AX
 	JNZ          keepsingle
 	JMP          write
 
 read:
+	TESTQ R11, R11
+	JZ    plain
+	SUBQ  $0x04, AX
+	JL    askrest
+
+askloop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	ADDQ         R12, R11
+	VMOVUPS      (R8), Z16
+	VMOVUPS      64(R8), Z17
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	VBROADCASTSS (CX), Z18
+	VFMADD231PS  Z16, Z18, Z0
+	VFMADD231PS  Z17, Z18, Z1
+	VBROADCASTSS (CX)(DX*1), Z18
+	VFMADD231PS  Z16, Z18, Z2
+	VFMADD231PS  Z17, Z18, Z3
+	VBROADCASTSS (CX)(DX*2), Z18
+	VFMADD231PS  Z16, Z18, Z4
+	VFMADD231PS  Z17, Z18, Z5
+	VBROADCASTSS (CX)(SI*1), Z18
+	VFMADD231PS  Z16, Z18, Z6
+	VFMADD231PS  Z17, Z18, Z7
+	VBROADCASTSS (DI), Z18
+	VFMADD231PS  Z16, Z18, Z8
+	VFMADD231PS  Z17, Z18, Z9
+	VBROADCASTSS (DI)(DX*1), Z18
+	VFMADD231PS  Z16, Z18, Z10
+	VFMADD231PS  Z17, Z18, Z11
+	VBROADCASTSS (DI)(DX*2), Z18
+	VFMADD231PS  Z16, Z18, Z12
+	VFMADD231PS  Z17, Z18, Z13
+	VBROADCASTSS (DI)(SI*1), Z18
+	VFMADD231PS  Z16, Z18, Z14
+	VFMADD231PS  Z17, Z18, Z15
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	ADDQ         R9, R10
+	VMOVUPS      (R8), Z16
+	VMOVUPS      64(R8), Z17
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	VBROADCASTSS (CX), Z18
+	VFMADD231PS  Z16, Z18, Z0
+	VFMADD231PS  Z17, Z18, Z1
+	VBROADCASTSS (CX)(DX*1), Z18
+	VFMADD231PS  Z16, Z18, Z2
+	VFMADD231PS  Z17, Z18, Z3
+	VBROADCASTSS (CX)(DX*2), Z18
+	VFMADD231PS  Z16, Z18, Z4
+	VFMADD231PS  Z17, Z18, Z5
+	VBROADCASTSS (CX)(SI*1), Z18
+	VFMADD231PS  Z16, Z18, Z6
+	VFMADD231PS  Z17, Z18, Z7
+	VBROADCASTSS (DI), Z18
+	VFMADD231PS  Z16, Z18, Z8
+	VFMADD231PS  Z17, Z18, Z9
+	VBROADCASTSS (DI)(DX*1), Z18
+	VFMADD231PS  Z16, Z18, Z10
+	VFMADD231PS  Z17, Z18, Z11
+	VBROADCASTSS (DI)(DX*2), Z18
+	VFMADD231PS  Z16, Z18, Z12
+	VFMADD231PS  Z17, Z18, Z13
+	VBROADCASTSS (DI)(SI*1), Z18
+	VFMADD231PS  Z16, Z18, Z14
+	VFMADD231PS  Z17, Z18, Z15
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	ADDQ         R9, R10
+	VMOVUPS      (R8), Z16
+	VMOVUPS      64(R8), Z17
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	VBROADCASTSS (CX), Z18
+	VFMADD231PS  Z16, Z18, Z0
+	VFMADD231PS  Z17, Z18, Z1
+	VBROADCASTSS (CX)(DX*1), Z18
+	VFMADD231PS  Z16, Z18, Z2
+	VFMADD231PS  Z17, Z18, Z3
+	VBROADCASTSS (CX)(DX*2), Z18
+	VFMADD231PS  Z16, Z18, Z4
+	VFMADD231PS  Z17, Z18, Z5
+	VBROADCASTSS (CX)(SI*1), Z18
+	VFMADD231PS  Z16, Z18, Z6
+	VFMADD231PS  Z17, Z18, Z7
+	VBROADCASTSS (DI), Z18
+	VFMADD231PS  Z16, Z18, Z8
+	VFMADD231PS  Z17, Z18, Z9
+	VBROADCASTSS (DI)(DX*1), Z18
+	VFMADD231PS  Z16, Z18, Z10
+	VFMADD231PS  Z17, Z18, Z11
+	VBROADCASTSS (DI)(DX*2), Z18
+	VFMADD231PS  Z16, Z18, Z12
+	VFMADD231PS  Z17, Z18, Z13
+	VBROADCASTSS (DI)(SI*1), Z18
+	VFMADD231PS  Z16, Z18, Z14
+	VFMADD231PS  Z17, Z18, Z15
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	ADDQ         R9, R10
+	VMOVUPS      (R8), Z16
+	VMOVUPS      64(R8), Z17
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	VBROADCASTSS (CX), Z18
+	VFMADD231PS  Z16, Z18, Z0
+	VFMADD231PS  Z17, Z18, Z1
+	VBROADCASTSS (CX)(DX*1), Z18
+	VFMADD231PS  Z16, Z18, Z2
+	VFMADD231PS  Z17, Z18, Z3
+	VBROADCASTSS (CX)(DX*2), Z18
+	VFMADD231PS  Z16, Z18, Z4
+	VFMADD231PS  Z17, Z18, Z5
+	VBROADCASTSS (CX)(SI*1), Z18
+	VFMADD231PS  Z16, Z18, Z6
+	VFMADD231PS  Z17, Z18, Z7
+	VBROADCASTSS (DI), Z18
+	VFMADD231PS  Z16, Z18, Z8
+	VFMADD231PS  Z17, Z18, Z9
+	VBROADCASTSS (DI)(DX*1), Z18
+	VFMADD231PS  Z16, Z18, Z10
+	VFMADD231PS  Z17, Z18, Z11
+	VBROADCASTSS (DI)(DX*2), Z18
+	VFMADD231PS  Z16, Z18, Z12
+	VFMADD231PS  Z17, Z18, Z13
+	VBROADCASTSS (DI)(SI*1), Z18
+	VFMADD231PS  Z16, Z18, Z14
+	VFMADD231PS  Z17, Z18, Z15
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	ADDQ         R9, R10
+	SUBQ         $0x04, AX
+	JGE          askloop
+
+askrest:
+	ADDQ $0x04, AX
+	JZ   write
+
+asksingle:
+	VMOVUPS      (R8), Z16
+	VMOVUPS      64(R8), Z17
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	VBROADCASTSS (CX), Z18
+	VFMADD231PS  Z16, Z18, Z0
+	VFMADD231PS  Z17, Z18, Z1
+	VBROADCASTSS (CX)(DX*1), Z18
+	VFMADD231PS  Z16, Z18, Z2
+	VFMADD231PS  Z17, Z18, Z3
+	VBROADCASTSS (CX)(DX*2), Z18
+	VFMADD231PS  Z16, Z18, Z4
+	VFMADD231PS  Z17, Z18, Z5
+	VBROADCASTSS (CX)(SI*1), Z18
+	VFMADD231PS  Z16, Z18, Z6
+	VFMADD231PS  Z17, Z18, Z7
+	VBROADCASTSS (DI), Z18
+	VFMADD231PS  Z16, Z18, Z8
+	VFMADD231PS  Z17, Z18, Z9
+	VBROADCASTSS (DI)(DX*1), Z18
+	VFMADD231PS  Z16, Z18, Z10
+	VFMADD231PS  Z17, Z18, Z11
+	VBROADCASTSS (DI)(DX*2), Z18
+	VFMADD231PS  Z16, Z18, Z12
+	VFMADD231PS  Z17, Z18, Z13
+	VBROADCASTSS (DI)(SI*1), Z18
+	VFMADD231PS  Z16, Z18, Z14
+	VFMADD231PS  Z17, Z18, Z15
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	ADDQ         R9, R10
+	DECQ         AX
+	JNZ          asksingle
+	JMP          write
+
+plain:
 	SUBQ $0x04, AX
 	JL   readrest
 
@@ -2749,13 +3073,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+56(FP), AX
-	MOVQ         ldc+64(FP), CX
+	MOVQ         c+72(FP), AX
+	MOVQ         ldc+80(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+72(FP), DX
-	MOVQ         cols+80(FP), BX
-	VBROADCASTSS alpha+88(FP), Z16
-	MOVL         beta+92(FP), SI
+	MOVQ         rows+88(FP), DX
+	MOVQ         cols+96(FP), BX
+	VBROADCASTSS alpha+104(FP), Z16
+	MOVL         beta+108(FP), SI
 	SHLL         $0x01, SI
 	SUBQ         $0x10, BX
 	CMPQ         BX, $0x10
@@ -2821,7 +3145,7 @@ setdone:
 	RET
 
 full:
-	VBROADCASTSS beta+92(FP), Z17
+	VBROADCASTSS beta+108(FP), Z17
 	VMULPS       Z16, Z0, Z0
 	VFMADD231PS  (AX), Z17, Z0
 	VMOVUPS      Z0, (AX)
@@ -2961,7 +3285,7 @@ edgesetdone:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+92(FP), Z17
+	VBROADCASTSS beta+108(FP), Z17
 	VMULPS       Z16, Z0, Z0
 	VFMADD231PS  (AX), Z17, Z0
 	VMOVUPS      Z0, (AX)
@@ -3044,11 +3368,11 @@ edgeadddone:
 	VZEROUPPER
 	RET
 
-// func product8x48AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·product8x48AVX512(SB), NOSPLIT, $0-96
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), CX
+// func product8x48AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·product8x48AVX512(SB), NOSPLIT, $0-112
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
@@ -3093,6 +3417,9 @@ TEXT ·product8x48AVX512(SB), NOSPLIT, $0-96
 	MOVQ       bs+40(FP), R9
 	SHLQ       $0x02, R9
 	LEAQ       (R8)(R9*8), R10
+	MOVQ       next+56(FP), R11
+	MOVQ       ns+64(FP), R12
+	SHLQ       $0x02, R12
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -3117,22 +3444,31 @@ TEXT ·product8x48AVX512(SB), NOSPLIT, $0-96
 	VPXORD     Z21, Z21, Z21
 	VPXORD     Z22, Z22, Z22
 	VPXORD     Z23, Z23, Z23
-	MOVQ       keep+48(FP), R11
-	TESTQ      R11, R11
+	MOVQ       keep+48(FP), R13
+	TESTQ      R13, R13
 	JZ         read
+	TESTQ      R11, R11
+	CMOVQEQ    R8, R11
 	SUBQ       $0x02, AX
 	JL         keeprest
 
 keeploop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	ADDQ         R12, R11
 	VMOVUPS      (R8), Z24
 	VMOVUPS      64(R8), Z25
 	VMOVUPS      128(R8), Z26
 	PREFETCHT0   (R10)
+	PREFETCHT1   (R10)(R9*8)
 	PREFETCHT0   64(R10)
+	PREFETCHT1   64(R10)(R9*8)
 	PREFETCHT0   128(R10)
-	VMOVUPS      Z24, (R11)
-	VMOVUPS      Z25, 64(R11)
-	VMOVUPS      Z26, 128(R11)
+	PREFETCHT1   128(R10)(R9*8)
+	VMOVUPS      Z24, (R13)
+	VMOVUPS      Z25, 64(R13)
+	VMOVUPS      Z26, 128(R13)
 	VBROADCASTSS (CX), Z27
 	VFMADD231PS  Z24, Z27, Z0
 	VFMADD231PS  Z25, Z27, Z1
@@ -3173,11 +3509,14 @@ keeploop:
 	VMOVUPS      64(R8), Z25
 	VMOVUPS      128(R8), Z26
 	PREFETCHT0   (R10)
+	PREFETCHT1   (R10)(R9*8)
 	PREFETCHT0   64(R10)
+	PREFETCHT1   64(R10)(R9*8)
 	PREFETCHT0   128(R10)
-	VMOVUPS      Z24, 192(R11)
-	VMOVUPS      Z25, 256(R11)
-	VMOVUPS      Z26, 320(R11)
+	PREFETCHT1   128(R10)(R9*8)
+	VMOVUPS      Z24, 192(R13)
+	VMOVUPS      Z25, 256(R13)
+	VMOVUPS      Z26, 320(R13)
 	VBROADCASTSS (CX), Z27
 	VFMADD231PS  Z24, Z27, Z0
 	VFMADD231PS  Z25, Z27, Z1
@@ -3214,7 +3553,7 @@ keeploop:
 	ADDQ         BX, DI
 	ADDQ         R9, R8
 	ADDQ         R9, R10
-	ADDQ         $+384, R11
+	ADDQ         $+384, R13
 	SUBQ         $0x02, AX
 	JGE          keeploop
 
@@ -3227,11 +3566,14 @@ keepsingle:
 	VMOVUPS      64(R8), Z25
 	VMOVUPS      128(R8), Z26
 	PREFETCHT0   (R10)
+	PREFETCHT1   (R10)(R9*8)
 	PREFETCHT0   64(R10)
+	PREFETCHT1   64(R10)(R9*8)
 	PREFETCHT0   128(R10)
-	VMOVUPS      Z24, (R11)
-	VMOVUPS      Z25, 64(R11)
-	VMOVUPS      Z26, 128(R11)
+	PREFETCHT1   128(R10)(R9*8)
+	VMOVUPS      Z24, (R13)
+	VMOVUPS      Z25, 64(R13)
+	VMOVUPS      Z26, 128(R13)
 	VBROADCASTSS (CX), Z27
 	VFMADD231PS  Z24, Z27, Z0
 	VFMADD231PS  Z25, Z27, Z1
@@ -3268,12 +3610,245 @@ keepsingle:
 	ADDQ         BX, DI
 	ADDQ         R9, R8
 	ADDQ         R9, R10
-	ADDQ         $+192, R11
+	ADDQ         $+192, R13
 	DECQ         AX
 	JNZ          keepsingle
 	JMP          write
 
 read:
+	TESTQ R11, R11
+	JZ    plain
+	SUBQ  $0x04, AX
+	JL    askrest
+
+askloop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	ADDQ         R12, R11
+	VMOVUPS      (R8), Z24
+	VMOVUPS      64(R8), Z25
+	VMOVUPS      128(R8), Z26
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	VBROADCASTSS (CX), Z27
+	VFMADD231PS  Z24, Z27, Z0
+	VFMADD231PS  Z25, Z27, Z1
+	VFMADD231PS  Z26, Z27, Z2
+	VBROADCASTSS (CX)(DX*1), Z27
+	VFMADD231PS  Z24, Z27, Z3
+	VFMADD231PS  Z25, Z27, Z4
+	VFMADD231PS  Z26, Z27, Z5
+	VBROADCASTSS (CX)(DX*2), Z27
+	VFMADD231PS  Z24, Z27, Z6
+	VFMADD231PS  Z25, Z27, Z7
+	VFMADD231PS  Z26, Z27, Z8
+	VBROADCASTSS (CX)(SI*1), Z27
+	VFMADD231PS  Z24, Z27, Z9
+	VFMADD231PS  Z25, Z27, Z10
+	VFMADD231PS  Z26, Z27, Z11
+	VBROADCASTSS (DI), Z27
+	VFMADD231PS  Z24, Z27, Z12
+	VFMADD231PS  Z25, Z27, Z13
+	VFMADD231PS  Z26, Z27, Z14
+	VBROADCASTSS (DI)(DX*1), Z27
+	VFMADD231PS  Z24, Z27, Z15
+	VFMADD231PS  Z25, Z27, Z16
+	VFMADD231PS  Z26, Z27, Z17
+	VBROADCASTSS (DI)(DX*2), Z27
+	VFMADD231PS  Z24, Z27, Z18
+	VFMADD231PS  Z25, Z27, Z19
+	VFMADD231PS  Z26, Z27, Z20
+	VBROADCASTSS (DI)(SI*1), Z27
+	VFMADD231PS  Z24, Z27, Z21
+	VFMADD231PS  Z25, Z27, Z22
+	VFMADD231PS  Z26, Z27, Z23
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	ADDQ         R9, R10
+	VMOVUPS      (R8), Z24
+	VMOVUPS      64(R8), Z25
+	VMOVUPS      128(R8), Z26
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	VBROADCASTSS (CX), Z27
+	VFMADD231PS  Z24, Z27, Z0
+	VFMADD231PS  Z25, Z27, Z1
+	VFMADD231PS  Z26, Z27, Z2
+	VBROADCASTSS (CX)(DX*1), Z27
+	VFMADD231PS  Z24, Z27, Z3
+	VFMADD231PS  Z25, Z27, Z4
+	VFMADD231PS  Z26, Z27, Z5
+	VBROADCASTSS (CX)(DX*2), Z27
+	VFMADD231PS  Z24, Z27, Z6
+	VFMADD231PS  Z25, Z27, Z7
+	VFMADD231PS  Z26, Z27, Z8
+	VBROADCASTSS (CX)(SI*1), Z27
+	VFMADD231PS  Z24, Z27, Z9
+	VFMADD231PS  Z25, Z27, Z10
+	VFMADD231PS  Z26, Z27, Z11
+	VBROADCASTSS (DI), Z27
+	VFMADD231PS  Z24, Z27, Z12
+	VFMADD231PS  Z25, Z27, Z13
+	VFMADD231PS  Z26, Z27, Z14
+	VBROADCASTSS (DI)(DX*1), Z27
+	VFMADD231PS  Z24, Z27, Z15
+	VFMADD231PS  Z25, Z27, Z16
+	VFMADD231PS  Z26, Z27, Z17
+	VBROADCASTSS (DI)(DX*2), Z27
+	VFMADD231PS  Z24, Z27, Z18
+	VFMADD231PS  Z25, Z27, Z19
+	VFMADD231PS  Z26, Z27, Z20
+	VBROADCASTSS (DI)(SI*1), Z27
+	VFMADD231PS  Z24, Z27, Z21
+	VFMADD231PS  Z25, Z27, Z22
+	VFMADD231PS  Z26, Z27, Z23
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	ADDQ         R9, R10
+	VMOVUPS      (R8), Z24
+	VMOVUPS      64(R8), Z25
+	VMOVUPS      128(R8), Z26
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	VBROADCASTSS (CX), Z27
+	VFMADD231PS  Z24, Z27, Z0
+	VFMADD231PS  Z25, Z27, Z1
+	VFMADD231PS  Z26, Z27, Z2
+	VBROADCASTSS (CX)(DX*1), Z27
+	VFMADD231PS  Z24, Z27, Z3
+	VFMADD231PS  Z25, Z27, Z4
+	VFMADD231PS  Z26, Z27, Z5
+	VBROADCASTSS (CX)(DX*2), Z27
+	VFMADD231PS  Z24, Z27, Z6
+	VFMADD231PS  Z25, Z27, Z7
+	VFMADD231PS  Z26, Z27, Z8
+	VBROADCASTSS (CX)(SI*1), Z27
+	VFMADD231PS  Z24, Z27, Z9
+	VFMADD231PS  Z25, Z27, Z10
+	VFMADD231PS  Z26, Z27, Z11
+	VBROADCASTSS (DI), Z27
+	VFMADD231PS  Z24, Z27, Z12
+	VFMADD231PS  Z25, Z27, Z13
+	VFMADD231PS  Z26, Z27, Z14
+	VBROADCASTSS (DI)(DX*1), Z27
+	VFMADD231PS  Z24, Z27, Z15
+	VFMADD231PS  Z25, Z27, Z16
+	VFMADD231PS  Z26, Z27, Z17
+	VBROADCASTSS (DI)(DX*2), Z27
+	VFMADD231PS  Z24, Z27, Z18
+	VFMADD231PS  Z25, Z27, Z19
+	VFMADD231PS  Z26, Z27, Z20
+	VBROADCASTSS (DI)(SI*1), Z27
+	VFMADD231PS  Z24, Z27, Z21
+	VFMADD231PS  Z25, Z27, Z22
+	VFMADD231PS  Z26, Z27, Z23
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	ADDQ         R9, R10
+	VMOVUPS      (R8), Z24
+	VMOVUPS      64(R8), Z25
+	VMOVUPS      128(R8), Z26
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	VBROADCASTSS (CX), Z27
+	VFMADD231PS  Z24, Z27, Z0
+	VFMADD231PS  Z25, Z27, Z1
+	VFMADD231PS  Z26, Z27, Z2
+	VBROADCASTSS (CX)(DX*1), Z27
+	VFMADD231PS  Z24, Z27, Z3
+	VFMADD231PS  Z25, Z27, Z4
+	VFMADD231PS  Z26, Z27, Z5
+	VBROADCASTSS (CX)(DX*2), Z27
+	VFMADD231PS  Z24, Z27, Z6
+	VFMADD231PS  Z25, Z27, Z7
+	VFMADD231PS  Z26, Z27, Z8
+	VBROADCASTSS (CX)(SI*1), Z27
+	VFMADD231PS  Z24, Z27, Z9
+	VFMADD231PS  Z25, Z27, Z10
+	VFMADD231PS  Z26, Z27, Z11
+	VBROADCASTSS (DI), Z27
+	VFMADD231PS  Z24, Z27, Z12
+	VFMADD231PS  Z25, Z27, Z13
+	VFMADD231PS  Z26, Z27, Z14
+	VBROADCASTSS (DI)(DX*1), Z27
+	VFMADD231PS  Z24, Z27, Z15
+	VFMADD231PS  Z25, Z27, Z16
+	VFMADD231PS  Z26, Z27, Z17
+	VBROADCASTSS (DI)(DX*2), Z27
+	VFMADD231PS  Z24, Z27, Z18
+	VFMADD231PS  Z25, Z27, Z19
+	VFMADD231PS  Z26, Z27, Z20
+	VBROADCASTSS (DI)(SI*1), Z27
+	VFMADD231PS  Z24, Z27, Z21
+	VFMADD231PS  Z25, Z27, Z22
+	VFMADD231PS  Z26, Z27, Z23
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	ADDQ         R9, R10
+	SUBQ         $0x04, AX
+	JGE          askloop
+
+askrest:
+	ADDQ $0x04, AX
+	JZ   write
+
+asksingle:
+	VMOVUPS      (R8), Z24
+	VMOVUPS      64(R8), Z25
+	VMOVUPS      128(R8), Z26
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	VBROADCASTSS (CX), Z27
+	VFMADD231PS  Z24, Z27, Z0
+	VFMADD231PS  Z25, Z27, Z1
+	VFMADD231PS  Z26, Z27, Z2
+	VBROADCASTSS (CX)(DX*1), Z27
+	VFMADD231PS  Z24, Z27, Z3
+	VFMADD231PS  Z25, Z27, Z4
+	VFMADD231PS  Z26, Z27, Z5
+	VBROADCASTSS (CX)(DX*2), Z27
+	VFMADD231PS  Z24, Z27, Z6
+	VFMADD231PS  Z25, Z27, Z7
+	VFMADD231PS  Z26, Z27, Z8
+	VBROADCASTSS (CX)(SI*1), Z27
+	VFMADD231PS  Z24, Z27, Z9
+	VFMADD231PS  Z25, Z27, Z10
+	VFMADD231PS  Z26, Z27, Z11
+	VBROADCASTSS (DI), Z27
+	VFMADD231PS  Z24, Z27, Z12
+	VFMADD231PS  Z25, Z27, Z13
+	VFMADD231PS  Z26, Z27, Z14
+	VBROADCASTSS (DI)(DX*1), Z27
+	VFMADD231PS  Z24, Z27, Z15
+	VFMADD231PS  Z25, Z27, Z16
+	VFMADD231PS  Z26, Z27, Z17
+	VBROADCASTSS (DI)(DX*2), Z27
+	VFMADD231PS  Z24, Z27, Z18
+	VFMADD231PS  Z25, Z27, Z19
+	VFMADD231PS  Z26, Z27, Z20
+	VBROADCASTSS (DI)(SI*1), Z27
+	VFMADD231PS  Z24, Z27, Z21
+	VFMADD231PS  Z25, Z27, Z22
+	VFMADD231PS  Z26, Z27, Z23
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	ADDQ         R9, R10
+	DECQ         AX
+	JNZ          asksingle
+	JMP          write
+
+plain:
 	SUBQ $0x04, AX
 	JL   readrest
 
@@ -3500,13 +4075,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+56(FP), AX
-	MOVQ         ldc+64(FP), CX
+	MOVQ         c+72(FP), AX
+	MOVQ         ldc+80(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+72(FP), DX
-	MOVQ         cols+80(FP), BX
-	VBROADCASTSS alpha+88(FP), Z24
-	MOVL         beta+92(FP), SI
+	MOVQ         rows+88(FP), DX
+	MOVQ         cols+96(FP), BX
+	VBROADCASTSS alpha+104(FP), Z24
+	MOVL         beta+108(FP), SI
 	SHLL         $0x01, SI
 	SUBQ         $0x20, BX
 	CMPQ         BX, $0x10
@@ -3588,7 +4163,7 @@ setdone:
 	RET
 
 full:
-	VBROADCASTSS beta+92(FP), Z25
+	VBROADCASTSS beta+108(FP), Z25
 	VMULPS       Z24, Z0, Z0
 	VFMADD231PS  (AX), Z25, Z0
 	VMOVUPS      Z0, (AX)
@@ -3768,7 +4343,7 @@ edgesetdone:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+92(FP), Z25
+	VBROADCASTSS beta+108(FP), Z25
 	VMULPS       Z24, Z0, Z0
 	VFMADD231PS  (AX), Z25, Z0
 	VMOVUPS      Z0, (AX)
@@ -3875,11 +4450,11 @@ edgeadddone:
 	VZEROUPPER
 	RET
 
-// func product1x8AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product1x8AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·product1x8AVX2(SB), NOSPLIT, $0-96
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), CX
+TEXT ·product1x8AVX2(SB), NOSPLIT, $0-112
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	MOVQ       k+0(FP), AX
@@ -3933,13 +4508,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+56(FP), AX
-	MOVQ         ldc+64(FP), CX
+	MOVQ         c+72(FP), AX
+	MOVQ         ldc+80(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+72(FP), CX
-	MOVQ         cols+80(FP), CX
-	VBROADCASTSS alpha+88(FP), Y1
-	MOVL         beta+92(FP), DX
+	MOVQ         rows+88(FP), CX
+	MOVQ         cols+96(FP), CX
+	VBROADCASTSS alpha+104(FP), Y1
+	MOVL         beta+108(FP), DX
 	SHLL         $0x01, DX
 	SUBQ         $0x00, CX
 	CMPQ         CX, $0x08
@@ -3952,7 +4527,7 @@ write:
 	RET
 
 full:
-	VBROADCASTSS beta+92(FP), Y2
+	VBROADCASTSS beta+108(FP), Y2
 	VMULPS       Y1, Y0, Y0
 	VFMADD231PS  (AX), Y2, Y0
 	VMOVUPS      Y0, (AX)
@@ -3972,7 +4547,7 @@ edge:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+92(FP), Y3
+	VBROADCASTSS beta+108(FP), Y3
 	VMULPS       Y1, Y0, Y0
 	VMASKMOVPS   (AX), Y2, Y1
 	VFMADD231PS  Y1, Y3, Y0
@@ -3998,11 +4573,11 @@ DATA laneMasks<>+56(SB)/4, $0x00000000
 DATA laneMasks<>+60(SB)/4, $0x00000000
 GLOBL laneMasks<>(SB), RODATA|NOPTR, $64
 
-// func product1x16AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product1x16AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·product1x16AVX2(SB), NOSPLIT, $0-96
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), CX
+TEXT ·product1x16AVX2(SB), NOSPLIT, $0-112
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	MOVQ       k+0(FP), AX
@@ -4078,13 +4653,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+56(FP), AX
-	MOVQ         ldc+64(FP), CX
+	MOVQ         c+72(FP), AX
+	MOVQ         ldc+80(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+72(FP), CX
-	MOVQ         cols+80(FP), CX
-	VBROADCASTSS alpha+88(FP), Y2
-	MOVL         beta+92(FP), DX
+	MOVQ         rows+88(FP), CX
+	MOVQ         cols+96(FP), CX
+	VBROADCASTSS alpha+104(FP), Y2
+	MOVL         beta+108(FP), DX
 	SHLL         $0x01, DX
 	SUBQ         $0x08, CX
 	CMPQ         CX, $0x08
@@ -4099,7 +4674,7 @@ write:
 	RET
 
 full:
-	VBROADCASTSS beta+92(FP), Y3
+	VBROADCASTSS beta+108(FP), Y3
 	VMULPS       Y2, Y0, Y0
 	VFMADD231PS  (AX), Y3, Y0
 	VMOVUPS      Y0, (AX)
@@ -4124,7 +4699,7 @@ edge:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+92(FP), Y4
+	VBROADCASTSS beta+108(FP), Y4
 	VMULPS       Y2, Y0, Y0
 	VFMADD231PS  (AX), Y4, Y0
 	VMOVUPS      Y0, (AX)
@@ -4135,11 +4710,11 @@ edgefull:
 	VZEROUPPER
 	RET
 
-// func product2x8AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product2x8AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·product2x8AVX2(SB), NOSPLIT, $0-96
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), CX
+TEXT ·product2x8AVX2(SB), NOSPLIT, $0-112
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	ADDQ       CX, AX
@@ -4206,13 +4781,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+56(FP), AX
-	MOVQ         ldc+64(FP), CX
+	MOVQ         c+72(FP), AX
+	MOVQ         ldc+80(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+72(FP), DX
-	MOVQ         cols+80(FP), BX
-	VBROADCASTSS alpha+88(FP), Y2
-	MOVL         beta+92(FP), SI
+	MOVQ         rows+88(FP), DX
+	MOVQ         cols+96(FP), BX
+	VBROADCASTSS alpha+104(FP), Y2
+	MOVL         beta+108(FP), SI
 	SHLL         $0x01, SI
 	SUBQ         $0x00, BX
 	CMPQ         BX, $0x08
@@ -4232,7 +4807,7 @@ setdone:
 	RET
 
 full:
-	VBROADCASTSS beta+92(FP), Y3
+	VBROADCASTSS beta+108(FP), Y3
 	VMULPS       Y2, Y0, Y0
 	VFMADD231PS  (AX), Y3, Y0
 	VMOVUPS      Y0, (AX)
@@ -4267,7 +4842,7 @@ edgesetdone:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+92(FP), Y4
+	VBROADCASTSS beta+108(FP), Y4
 	VMULPS       Y2, Y0, Y0
 	VMASKMOVPS   (AX), Y3, Y5
 	VFMADD231PS  Y5, Y4, Y0
@@ -4284,11 +4859,11 @@ edgeadddone:
 	VZEROUPPER
 	RET
 
-// func product2x16AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product2x16AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·product2x16AVX2(SB), NOSPLIT, $0-96
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), CX
+TEXT ·product2x16AVX2(SB), NOSPLIT, $0-112
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	ADDQ       CX, AX
@@ -4383,13 +4958,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+56(FP), AX
-	MOVQ         ldc+64(FP), CX
+	MOVQ         c+72(FP), AX
+	MOVQ         ldc+80(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+72(FP), DX
-	MOVQ         cols+80(FP), BX
-	VBROADCASTSS alpha+88(FP), Y4
-	MOVL         beta+92(FP), SI
+	MOVQ         rows+88(FP), DX
+	MOVQ         cols+96(FP), BX
+	VBROADCASTSS alpha+104(FP), Y4
+	MOVL         beta+108(FP), SI
 	SHLL         $0x01, SI
 	SUBQ         $0x08, BX
 	CMPQ         BX, $0x08
@@ -4413,7 +4988,7 @@ setdone:
 	RET
 
 full:
-	VBROADCASTSS beta+92(FP), Y5
+	VBROADCASTSS beta+108(FP), Y5
 	VMULPS       Y4, Y0, Y0
 	VFMADD231PS  (AX), Y5, Y0
 	VMOVUPS      Y0, (AX)
@@ -4458,7 +5033,7 @@ edgesetdone:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+92(FP), Y6
+	VBROADCASTSS beta+108(FP), Y6
 	VMULPS       Y4, Y0, Y0
 	VFMADD231PS  (AX), Y6, Y0
 	VMOVUPS      Y0, (AX)
@@ -4481,11 +5056,11 @@ edgeadddone:
 	VZEROUPPER
 	RET
 
-// func product4x8AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product4x8AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·product4x8AVX2(SB), NOSPLIT, $0-96
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), CX
+TEXT ·product4x8AVX2(SB), NOSPLIT, $0-112
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	ADDQ       CX, AX
@@ -4579,13 +5154,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+56(FP), AX
-	MOVQ         ldc+64(FP), CX
+	MOVQ         c+72(FP), AX
+	MOVQ         ldc+80(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+72(FP), DX
-	MOVQ         cols+80(FP), BX
-	VBROADCASTSS alpha+88(FP), Y4
-	MOVL         beta+92(FP), SI
+	MOVQ         rows+88(FP), DX
+	MOVQ         cols+96(FP), BX
+	VBROADCASTSS alpha+104(FP), Y4
+	MOVL         beta+108(FP), SI
 	SHLL         $0x01, SI
 	SUBQ         $0x00, BX
 	CMPQ         BX, $0x08
@@ -4615,7 +5190,7 @@ setdone:
 	RET
 
 full:
-	VBROADCASTSS beta+92(FP), Y5
+	VBROADCASTSS beta+108(FP), Y5
 	VMULPS       Y4, Y0, Y0
 	VFMADD231PS  (AX), Y5, Y0
 	VMOVUPS      Y0, (AX)
@@ -4672,7 +5247,7 @@ edgesetdone:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+92(FP), Y6
+	VBROADCASTSS beta+108(FP), Y6
 	VMULPS       Y4, Y0, Y0
 	VMASKMOVPS   (AX), Y5, Y7
 	VFMADD231PS  Y7, Y6, Y0
@@ -4703,11 +5278,11 @@ edgeadddone:
 	VZEROUPPER
 	RET
 
-// func product4x16AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product4x16AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·product4x16AVX2(SB), NOSPLIT, $0-96
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), CX
+TEXT ·product4x16AVX2(SB), NOSPLIT, $0-112
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	ADDQ       CX, AX
@@ -4841,13 +5416,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+56(FP), AX
-	MOVQ         ldc+64(FP), CX
+	MOVQ         c+72(FP), AX
+	MOVQ         ldc+80(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+72(FP), DX
-	MOVQ         cols+80(FP), BX
-	VBROADCASTSS alpha+88(FP), Y8
-	MOVL         beta+92(FP), SI
+	MOVQ         rows+88(FP), DX
+	MOVQ         cols+96(FP), BX
+	VBROADCASTSS alpha+104(FP), Y8
+	MOVL         beta+108(FP), SI
 	SHLL         $0x01, SI
 	SUBQ         $0x08, BX
 	CMPQ         BX, $0x08
@@ -4885,7 +5460,7 @@ setdone:
 	RET
 
 full:
-	VBROADCASTSS beta+92(FP), Y9
+	VBROADCASTSS beta+108(FP), Y9
 	VMULPS       Y8, Y0, Y0
 	VFMADD231PS  (AX), Y9, Y0
 	VMOVUPS      Y0, (AX)
@@ -4962,7 +5537,7 @@ edgesetdone:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+92(FP), Y10
+	VBROADCASTSS beta+108(FP), Y10
 	VMULPS       Y8, Y0, Y0
 	VFMADD231PS  (AX), Y10, Y0
 	VMOVUPS      Y0, (AX)
@@ -5005,11 +5580,11 @@ edgeadddone:
 	VZEROUPPER
 	RET
 
-// func product6x8AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
-// Requires: AVX, FMA3, MMX+
-TEXT ·product6x8AVX2(SB), NOSPLIT, $0-96
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), CX
+// func product6x8AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, CMOV, FMA3, MMX+
+TEXT ·product6x8AVX2(SB), NOSPLIT, $0-112
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	ADDQ       CX, AX
@@ -5033,21 +5608,28 @@ TEXT ·product6x8AVX2(SB), NOSPLIT, $0-96
 	MOVQ       b+32(FP), R8
 	MOVQ       bs+40(FP), R9
 	SHLQ       $0x02, R9
+	MOVQ       next+56(FP), R10
+	MOVQ       ns+64(FP), R11
+	SHLQ       $0x02, R11
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
 	VXORPS     Y3, Y3, Y3
 	VXORPS     Y4, Y4, Y4
 	VXORPS     Y5, Y5, Y5
-	MOVQ       keep+48(FP), R10
-	TESTQ      R10, R10
+	MOVQ       keep+48(FP), R12
+	TESTQ      R12, R12
 	JZ         read
+	TESTQ      R10, R10
+	CMOVQEQ    R8, R10
 	SUBQ       $0x02, AX
 	JL         keeprest
 
 keeploop:
+	PREFETCHT1   (R10)
+	ADDQ         R11, R10
 	VMOVUPS      (R8), Y6
-	VMOVUPS      Y6, (R10)
+	VMOVUPS      Y6, (R12)
 	VBROADCASTSS (CX), Y7
 	VFMADD231PS  Y6, Y7, Y0
 	VBROADCASTSS (CX)(DX*1), Y7
@@ -5064,7 +5646,7 @@ keeploop:
 	ADDQ         BX, DI
 	ADDQ         R9, R8
 	VMOVUPS      (R8), Y6
-	VMOVUPS      Y6, 32(R10)
+	VMOVUPS      Y6, 32(R12)
 	VBROADCASTSS (CX), Y7
 	VFMADD231PS  Y6, Y7, Y0
 	VBROADCASTSS (CX)(DX*1), Y7
@@ -5080,7 +5662,7 @@ keeploop:
 	ADDQ         BX, CX
 	ADDQ         BX, DI
 	ADDQ         R9, R8
-	ADDQ         $+64, R10
+	ADDQ         $+64, R12
 	SUBQ         $0x02, AX
 	JGE          keeploop
 
@@ -5090,7 +5672,7 @@ keeprest:
 
 keepsingle:
 	VMOVUPS      (R8), Y6
-	VMOVUPS      Y6, (R10)
+	VMOVUPS      Y6, (R12)
 	VBROADCASTSS (CX), Y7
 	VFMADD231PS  Y6, Y7, Y0
 	VBROADCASTSS (CX)(DX*1), Y7
@@ -5106,12 +5688,113 @@ keepsingle:
 	ADDQ         BX, CX
 	ADDQ         BX, DI
 	ADDQ         R9, R8
-	ADDQ         $+32, R10
+	ADDQ         $+32, R12
 	DECQ         AX
 	JNZ          keepsingle
 	JMP          write
 
 read:
+	TESTQ R10, R10
+	JZ    plain
+	SUBQ  $0x04, AX
+	JL    askrest
+
+askloop:
+	PREFETCHT1   (R10)
+	ADDQ         R11, R10
+	VMOVUPS      (R8), Y6
+	VBROADCASTSS (CX), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS (CX)(DX*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS (CX)(DX*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS (CX)(SI*1), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS (DI), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS (DI)(DX*1), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	VMOVUPS      (R8), Y6
+	VBROADCASTSS (CX), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS (CX)(DX*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS (CX)(DX*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS (CX)(SI*1), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS (DI), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS (DI)(DX*1), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	VMOVUPS      (R8), Y6
+	VBROADCASTSS (CX), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS (CX)(DX*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS (CX)(DX*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS (CX)(SI*1), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS (DI), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS (DI)(DX*1), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	VMOVUPS      (R8), Y6
+	VBROADCASTSS (CX), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS (CX)(DX*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS (CX)(DX*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS (CX)(SI*1), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS (DI), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS (DI)(DX*1), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	SUBQ         $0x04, AX
+	JGE          askloop
+
+askrest:
+	ADDQ $0x04, AX
+	JZ   write
+
+asksingle:
+	VMOVUPS      (R8), Y6
+	VBROADCASTSS (CX), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS (CX)(DX*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS (CX)(DX*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS (CX)(SI*1), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS (DI), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS (DI)(DX*1), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	DECQ         AX
+	JNZ          asksingle
+	JMP          write
+
+plain:
 	SUBQ $0x04, AX
 	JL   readrest
 
@@ -5208,13 +5891,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+56(FP), AX
-	MOVQ         ldc+64(FP), CX
+	MOVQ         c+72(FP), AX
+	MOVQ         ldc+80(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+72(FP), DX
-	MOVQ         cols+80(FP), BX
-	VBROADCASTSS alpha+88(FP), Y6
-	MOVL         beta+92(FP), SI
+	MOVQ         rows+88(FP), DX
+	MOVQ         cols+96(FP), BX
+	VBROADCASTSS alpha+104(FP), Y6
+	MOVL         beta+108(FP), SI
 	SHLL         $0x01, SI
 	SUBQ         $0x00, BX
 	CMPQ         BX, $0x08
@@ -5254,7 +5937,7 @@ setdone:
 	RET
 
 full:
-	VBROADCASTSS beta+92(FP), Y7
+	VBROADCASTSS beta+108(FP), Y7
 	VMULPS       Y6, Y0, Y0
 	VFMADD231PS  (AX), Y7, Y0
 	VMOVUPS      Y0, (AX)
@@ -5333,7 +6016,7 @@ edgesetdone:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+92(FP), Y8
+	VBROADCASTSS beta+108(FP), Y8
 	VMULPS       Y6, Y0, Y0
 	VMASKMOVPS   (AX), Y7, Y9
 	VFMADD231PS  Y9, Y8, Y0
@@ -5378,11 +6061,11 @@ edgeadddone:
 	VZEROUPPER
 	RET
 
-// func product6x16AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
-// Requires: AVX, FMA3, MMX+
-TEXT ·product6x16AVX2(SB), NOSPLIT, $0-96
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), CX
+// func product6x16AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, CMOV, FMA3, MMX+
+TEXT ·product6x16AVX2(SB), NOSPLIT, $0-112
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	ADDQ       CX, AX
@@ -5407,6 +6090,9 @@ TEXT ·product6x16AVX2(SB), NOSPLIT, $0-96
 	MOVQ       bs+40(FP), R9
 	SHLQ       $0x02, R9
 	LEAQ       (R8)(R9*8), R10
+	MOVQ       next+56(FP), R11
+	MOVQ       ns+64(FP), R12
+	SHLQ       $0x02, R12
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
@@ -5419,18 +6105,23 @@ TEXT ·product6x16AVX2(SB), NOSPLIT, $0-96
 	VXORPS     Y9, Y9, Y9
 	VXORPS     Y10, Y10, Y10
 	VXORPS     Y11, Y11, Y11
-	MOVQ       keep+48(FP), R11
-	TESTQ      R11, R11
+	MOVQ       keep+48(FP), R13
+	TESTQ      R13, R13
 	JZ         read
+	TESTQ      R11, R11
+	CMOVQEQ    R8, R11
 	SUBQ       $0x02, AX
 	JL         keeprest
 
 keeploop:
+	PREFETCHT1   (R11)
+	ADDQ         R12, R11
 	VMOVUPS      (R8), Y12
 	VMOVUPS      32(R8), Y13
 	PREFETCHT0   (R10)
-	VMOVUPS      Y12, (R11)
-	VMOVUPS      Y13, 32(R11)
+	PREFETCHT1   (R10)(R9*8)
+	VMOVUPS      Y12, (R13)
+	VMOVUPS      Y13, 32(R13)
 	VBROADCASTSS (CX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -5456,8 +6147,9 @@ keeploop:
 	VMOVUPS      (R8), Y12
 	VMOVUPS      32(R8), Y13
 	PREFETCHT0   (R10)
-	VMOVUPS      Y12, 64(R11)
-	VMOVUPS      Y13, 96(R11)
+	PREFETCHT1   (R10)(R9*8)
+	VMOVUPS      Y12, 64(R13)
+	VMOVUPS      Y13, 96(R13)
 	VBROADCASTSS (CX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -5480,7 +6172,7 @@ keeploop:
 	ADDQ         BX, DI
 	ADDQ         R9, R8
 	ADDQ         R9, R10
-	ADDQ         $+128, R11
+	ADDQ         $+128, R13
 	SUBQ         $0x02, AX
 	JGE          keeploop
 
@@ -5492,8 +6184,9 @@ keepsingle:
 	VMOVUPS      (R8), Y12
 	VMOVUPS      32(R8), Y13
 	PREFETCHT0   (R10)
-	VMOVUPS      Y12, (R11)
-	VMOVUPS      Y13, 32(R11)
+	PREFETCHT1   (R10)(R9*8)
+	VMOVUPS      Y12, (R13)
+	VMOVUPS      Y13, 32(R13)
 	VBROADCASTSS (CX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -5516,12 +6209,158 @@ keepsingle:
 	ADDQ         BX, DI
 	ADDQ         R9, R8
 	ADDQ         R9, R10
-	ADDQ         $+64, R11
+	ADDQ         $+64, R13
 	DECQ         AX
 	JNZ          keepsingle
 	JMP          write
 
 read:
+	TESTQ R11, R11
+	JZ    plain
+	SUBQ  $0x04, AX
+	JL    askrest
+
+askloop:
+	PREFETCHT1   (R11)
+	ADDQ         R12, R11
+	VMOVUPS      (R8), Y12
+	VMOVUPS      32(R8), Y13
+	PREFETCHT0   (R10)
+	VBROADCASTSS (CX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (CX)(DX*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (CX)(DX*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (CX)(SI*1), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (DI), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (DI)(DX*1), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	ADDQ         R9, R10
+	VMOVUPS      (R8), Y12
+	VMOVUPS      32(R8), Y13
+	PREFETCHT0   (R10)
+	VBROADCASTSS (CX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (CX)(DX*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (CX)(DX*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (CX)(SI*1), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (DI), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (DI)(DX*1), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	ADDQ         R9, R10
+	VMOVUPS      (R8), Y12
+	VMOVUPS      32(R8), Y13
+	PREFETCHT0   (R10)
+	VBROADCASTSS (CX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (CX)(DX*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (CX)(DX*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (CX)(SI*1), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (DI), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (DI)(DX*1), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	ADDQ         R9, R10
+	VMOVUPS      (R8), Y12
+	VMOVUPS      32(R8), Y13
+	PREFETCHT0   (R10)
+	VBROADCASTSS (CX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (CX)(DX*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (CX)(DX*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (CX)(SI*1), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (DI), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (DI)(DX*1), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	ADDQ         R9, R10
+	SUBQ         $0x04, AX
+	JGE          askloop
+
+askrest:
+	ADDQ $0x04, AX
+	JZ   write
+
+asksingle:
+	VMOVUPS      (R8), Y12
+	VMOVUPS      32(R8), Y13
+	PREFETCHT0   (R10)
+	VBROADCASTSS (CX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (CX)(DX*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (CX)(DX*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (CX)(SI*1), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (DI), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (DI)(DX*1), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	ADDQ         R9, R10
+	DECQ         AX
+	JNZ          asksingle
+	JMP          write
+
+plain:
 	SUBQ $0x04, AX
 	JL   readrest
 
@@ -5663,13 +6502,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+56(FP), AX
-	MOVQ         ldc+64(FP), CX
+	MOVQ         c+72(FP), AX
+	MOVQ         ldc+80(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+72(FP), DX
-	MOVQ         cols+80(FP), BX
-	VBROADCASTSS alpha+88(FP), Y12
-	MOVL         beta+92(FP), SI
+	MOVQ         rows+88(FP), DX
+	MOVQ         cols+96(FP), BX
+	VBROADCASTSS alpha+104(FP), Y12
+	MOVL         beta+108(FP), SI
 	SHLL         $0x01, SI
 	SUBQ         $0x08, BX
 	CMPQ         BX, $0x08
@@ -5721,7 +6560,7 @@ setdone:
 	RET
 
 full:
-	VBROADCASTSS beta+92(FP), Y13
+	VBROADCASTSS beta+108(FP), Y13
 	VMULPS       Y12, Y0, Y0
 	VFMADD231PS  (AX), Y13, Y0
 	VMOVUPS      Y0, (AX)
@@ -5830,7 +6669,7 @@ edgesetdone:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+92(FP), Y14
+	VBROADCASTSS beta+108(FP), Y14
 	VMULPS       Y12, Y0, Y0
 	VFMADD231PS  (AX), Y14, Y0
 	VMOVUPS      Y0, (AX)

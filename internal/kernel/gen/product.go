@@ -26,9 +26,9 @@ func products() {
 // while the inner dimension runs. With keeps, it can write the panel of B that
 // it reads to memory, so that packing costs no pass of its own.
 func product(s isa, rows, vecs int, keeps bool) {
-	g := &micro{isa: s, rows: rows, vecs: vecs}
+	g := &micro{isa: s, rows: rows, vecs: vecs, keeps: keeps}
 	name := fmt.Sprintf("product%dx%d%s", rows, vecs*s.lanes, s.name)
-	TEXT(name, NOSPLIT, "func(k int, a *float32, ars, acs int, b *float32, bs int, keep, c *float32, ldc, rows, cols int, alpha, beta float32)")
+	TEXT(name, NOSPLIT, "func(k int, a *float32, ars, acs int, b *float32, bs int, keep, next *float32, ns int, c *float32, ldc, rows, cols int, alpha, beta float32)")
 	Doc(fmt.Sprintf("%s multiplies a tile of up to %d x %d, see tile.", name, rows, vecs*s.lanes))
 	Pragma("noescape")
 	g.begin()
@@ -36,11 +36,18 @@ func product(s isa, rows, vecs int, keeps bool) {
 		keep := load("keep")
 		TESTQ(keep, keep)
 		JZ(LabelRef("read"))
-		g.loop("keep", 2, keep)
+		TESTQ(g.next, g.next)
+		CMOVQEQ(g.b, g.next) // asks for what is there already
+		g.loop("keep", 2, keep, true)
 		JMP(LabelRef("write"))
 		Label("read")
+		TESTQ(g.next, g.next)
+		JZ(LabelRef("plain"))
+		g.loop("ask", 4, nil, true)
+		JMP(LabelRef("write"))
+		Label("plain")
 	}
-	g.loop("read", 4, nil)
+	g.loop("read", 4, nil, false)
 	Label("write")
 	g.finish()
 }
@@ -48,12 +55,14 @@ func product(s isa, rows, vecs int, keeps bool) {
 type micro struct {
 	isa
 	rows, vecs int
+	keeps      bool // it can keep B, and ask for what comes next
 	acc        [][]reg.VecVirtual
 	k          reg.GPVirtual
 	a          [2]reg.GPVirtual // rows 0-3 and 4-7
 	ars, ars3  reg.GPVirtual
 	acs, b, bs reg.GPVirtual
 	ahead      reg.GPVirtual // b some steps ahead
+	next, ns   reg.GPVirtual // what is asked for while the loop runs
 }
 
 func (g *micro) begin() {
@@ -73,6 +82,9 @@ func (g *micro) begin() {
 	if g.vecs > 1 { // the narrowest kernels are bound by their loads
 		g.ahead = GP64()
 		LEAQ(Mem{Base: g.b, Index: g.bs, Scale: 8}, g.ahead)
+	}
+	if g.keeps {
+		g.next, g.ns = load("next"), loadStride("ns")
 	}
 	for range g.rows {
 		row := make([]reg.VecVirtual, g.vecs)
@@ -110,11 +122,18 @@ func (g *micro) aAt(i int) Mem {
 	}
 }
 
-// loop emits the loop over k, unrolled.
-func (g *micro) loop(label string, unroll int, keep reg.GPVirtual) {
+// loop emits the loop over k, unrolled. With asks, it brings a row of what comes
+// next nearer for each turn.
+func (g *micro) loop(label string, unroll int, keep reg.GPVirtual, asks bool) {
 	SUBQ(Imm(uint64(unroll)), g.k)
 	JL(LabelRef(label + "rest"))
 	Label(label + "loop")
+	if asks {
+		for at := 0; at < g.vecs*g.bytes(); at += 64 {
+			PREFETCHT1(Mem{Base: g.next, Disp: at})
+		}
+		ADDQ(g.ns, g.next)
+	}
 	for u := range unroll {
 		g.step(keep, u)
 	}
@@ -143,6 +162,9 @@ func (g *micro) step(keep reg.GPVirtual, u int) {
 	}
 	for at := 0; at < g.vecs*g.bytes() && g.ahead != nil; at += 64 {
 		PREFETCHT0(Mem{Base: g.ahead, Disp: at})
+		if keep != nil { // B comes from memory
+			PREFETCHT1(Mem{Base: g.ahead, Index: g.bs, Scale: 8, Disp: at})
+		}
 	}
 	if keep != nil {
 		for j := range bv {
