@@ -26,12 +26,13 @@ func nativeFamilies() (list []*family) {
 // The kernels of one family give the same bits as those of the other: each
 // element is one chain of fused multiply-adds over k in either.
 var (
-	familyAVX2 = &family{name: "AVX2 6x16", lanes: 8, vecs: 2, heights: []int{1, 2, 4, 6}, run: func(height, vecs int, t *tile) {
+	familyAVX2 = &family{name: "AVX2 6x16", lanes: 8, vecs: 2, heights: []int{1, 2, 4, 6}, cols: 240, run: func(height, vecs int, t *tile) {
 		productsAVX2[height][vecs-1].run(t)
 	}}
 	// Narrow tiles are bound by the broadcasts of A, of which some processors
 	// (Zen 4) do twice as many when they are 256 bits wide.
-	familyAVX512 = &family{name: "AVX-512 8x48", lanes: 16, vecs: 3, heights: []int{1, 2, 4, 8}, narrow: familyAVX2, run: func(height, vecs int, t *tile) {
+	// The second-level cache of those with AVX-512 is about a megabyte.
+	familyAVX512 = &family{name: "AVX-512 8x48", lanes: 16, vecs: 3, heights: []int{1, 2, 4, 8}, cols: 480, narrow: familyAVX2, run: func(height, vecs int, t *tile) {
 		productsAVX512[height][vecs-1].run(t)
 	}}
 )

@@ -2,7 +2,7 @@ package kernel
 
 // portable is the family in Go, for processors without assembly. Its results
 // differ from the others' in the last bits, since it rounds products.
-var portable = &family{name: "portable 4x4", lanes: 4, vecs: 1, heights: []int{4}, run: productGo}
+var portable = &family{name: "portable 4x4", lanes: 4, vecs: 1, heights: []int{4}, cols: 240, run: productGo}
 
 // productGo keeps a tile of 4 x 4 sums in registers, column pair by column pair.
 func productGo(_, _ int, t *tile) {

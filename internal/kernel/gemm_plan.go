@@ -44,7 +44,7 @@ func (f *family) widest(p plan) int {
 	if p.holdsA() {
 		return heldCols / f.nr() * f.nr()
 	}
-	return blockCols / f.nr() * f.nr()
+	return f.cols / f.nr() * f.nr()
 }
 
 // span estimates the time until all items are done, in vector operations per k.

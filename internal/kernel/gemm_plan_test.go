@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 )
@@ -19,7 +20,7 @@ func TestPlan(t *testing.T) {
 			if p.rowsPer <= 0 || p.rowsPer%f.mr() != 0 || p.colsPer <= 0 || p.colsPer%f.lanes != 0 {
 				t.Fatalf("%s: items are not whole tiles", where)
 			}
-			if small := p.rowsPer*p.kc <= heldElems; p.colsPer > heldCols || p.colsPer > blockCols && !small {
+			if small := p.rowsPer*p.kc <= heldElems; p.colsPer > heldCols || p.colsPer > f.cols && !small {
 				t.Fatalf("%s: neither operand of an item fits the cache", where)
 			}
 			if p.kc < 1 || p.kc > blockSteps || p.kc != planFor(portable, 1, 1, 1, k).kc {
@@ -38,6 +39,52 @@ func TestPlan(t *testing.T) {
 				t.Errorf("%s: %v: two threads take %.2f of the time of one: %+v", f.name, s, two/one, p)
 			}
 		}
+	}
+}
+
+// TestUpcoming: while the rows of A stay in the cache, the tiles of one panel of B
+// ask for each step of the next one, once, but for a rest that a kernel's turns
+// do not come to; nobody asks beyond the item, or for what is packed anyway.
+func TestUpcoming(t *testing.T) {
+	f := fastest
+	nr := f.nr()
+	const k, p, kc = 100, 20, 70
+	g := &gemm{f: f, n: 5 * nr, k: k, plan: plan{kc: kc, rowsPer: 6 * f.mr()}}
+	g.b = matrix{data: make([]float32, k*g.n), ld: g.n}
+	it := &item{gemm: g, r1: 6 * f.mr(), c0: nr, c1: 4 * nr, p: p, kc: kc}
+	asked := func(c1 int) (rows []int) {
+		for r := 0; r < it.r1; r += f.mr() {
+			it.upcoming(r, c1)
+			if it.tile.next == nil {
+				continue
+			}
+			at := len(g.b.data) - len(it.tile.next)
+			if at%g.n != c1 || it.tile.nextStep != g.n {
+				t.Errorf("column %d, %d apart, want %d, %d apart", at%g.n, it.tile.nextStep, c1, g.n)
+			}
+			for i := range kc / nextSteps {
+				rows = append(rows, at/g.n+i)
+			}
+		}
+		return rows
+	}
+	var want []int
+	for i := range kc / nextSteps * nextSteps {
+		want = append(want, p+i)
+	}
+	if got := asked(2 * nr); !slices.Equal(got, want) {
+		t.Errorf("steps %v, want %v", got, want)
+	}
+	if got := asked(it.c1); got != nil {
+		t.Errorf("asks for steps %v beyond the item", got)
+	}
+	g.b.inner = true
+	if got := asked(2 * nr); got != nil {
+		t.Errorf("asks for steps %v of what is packed", got)
+	}
+	g.b.inner, g.rowsPer = false, heldElems
+	if got := asked(2 * nr); got != nil {
+		t.Errorf("asks for steps %v though the columns of B stay", got)
 	}
 }
 

@@ -30,11 +30,10 @@ type gemm struct {
 // Gemm's operands, limits and buffers.
 const (
 	blockSteps = 384     // largest kc
-	blockCols  = 480     // largest number of columns of an item
 	heldElems  = 24576   // rows times kc of A that stay in the cache: 96 KiB, 64 rows of the largest kc
 	heldCols   = 1920    // largest number of columns of an item whose rows stay in the cache
 	manyCols   = 1024    // C is wide: each panel of A is read often
-	nextSteps  = 4       // steps of k in which a kernel asks for one row of what comes next (gen/product.go)
+	nextSteps  = 4       // steps of k in which a kernel asks for one row of what comes next, as gen/product.go has it
 	fewMulAdds = 1 << 17 // products smaller than this stay on the caller's goroutine
 )
 

@@ -33,6 +33,7 @@ type family struct {
 	lanes   int     // elements of a vector
 	vecs    int     // largest v
 	heights []int   // ascending; the kernels of the last height can keep B
+	cols    int     // largest number of columns of an item, so that they stay in the second-level cache
 	narrow  *family // if not nil, does better where C is no wider than its kernels
 	// run runs kernel [height][v-1] on a tile whose bounds were checked.
 	run func(height, vecs int, t *tile)
