@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"sync"
-	"time"
 
 	"github.com/coda-ml/coda/coded"
 	"github.com/coda-ml/coda/dist"
@@ -33,14 +31,11 @@ type liveService struct {
 	layer   coded.Layer
 	config  shard.LinearConfig
 	x       coded.Tensor
-	places  chan *place // of requests that can be under way
-
-	mu    sync.Mutex
-	times []float64 // seconds
+	slots   []*servingSlot // of requests that can be under way
 }
 
-// place is what a request under way needs.
-type place struct {
+// servingSlot is what a request under way needs.
+type servingSlot struct {
 	decoder *shard.ProductDecoder
 	y       coded.Tensor
 }
@@ -95,11 +90,13 @@ func (l *liveService) serve(ctx context.Context, name string, strategy sim.Strat
 	if err := l.place(ctx, name, spec, chunksOf(strategy)); err != nil {
 		return serveRow{}, err
 	}
-	if err := l.request(ctx); err != nil {
+	made := requests[*servingSlot]{slots: l.slots, rate: l.b.Rate, n: max(1, int(l.b.Seconds*l.b.Rate)), seed: l.b.Seed}
+	times, err := made.serve(ctx, l.answer)
+	if err != nil {
 		return serveRow{}, err
 	}
 	row := serveRow{Strategy: strategy.Name(), Chunks: l.layer.Chunks}
-	row.fill(l.times)
+	row.fill(times)
 	return row, nil
 }
 
@@ -120,82 +117,25 @@ func (l *liveService) place(ctx context.Context, name string, spec coded.Spec, c
 	if l.b.Together > 0 {
 		together = min(together, l.b.Together)
 	}
-	l.places = make(chan *place, together)
 	for range together {
 		d := coded.NewDecoder(code, coded.DecoderConfig{})
-		l.places <- &place{shard.NewProductDecoder(l.layer, l.config, d, coded.Forward), coded.NewTensor(serveBatch, serveOutputs)}
+		l.slots = append(l.slots, &servingSlot{shard.NewProductDecoder(l.layer, l.config, d, coded.Forward), coded.NewTensor(serveBatch, serveOutputs)})
 	}
 	return l.cluster.coordinator.Place(ctx, l.layer, func(slot int) ([]coded.Tensor, error) {
 		return l.config.Encode(weight, nil, code, slot)
 	})
 }
 
-// request makes requests by a Poisson process for the benchmark's time, after
-// some to warm up, which do not count. The first that fails ends it.
-func (l *liveService) request(ctx context.Context) error {
-	const warmUp = 20
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var under sync.WaitGroup
-	defer under.Wait()
-	n := warmUp + max(1, int(l.b.Seconds*l.b.Rate))
-	rng := rand.New(rand.NewPCG(l.b.Seed, 6))
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	next := l.b.now()
-	for i := range n {
-		next = next.Add(time.Duration(rng.ExpFloat64() / l.b.Rate * float64(time.Second)))
-		arrival := next
-		p, err := l.admit(ctx, timer, arrival)
-		if err != nil {
-			return err
-		}
-		pending, err := l.cluster.coordinator.Start(ctx, coded.Round{Layer: l.layer.Name, Product: coded.Forward, Step: i + 1, Operand: l.x})
-		if err != nil {
-			return err
-		}
-		under.Go(func() {
-			if err := l.answer(ctx, pending, p, arrival, i >= warmUp); err != nil {
-				cancel(err)
-			}
-		})
+// answer makes a request, waits for its result and decodes it.
+func (l *liveService) answer(ctx context.Context, slot *servingSlot, i int) error {
+	pending, err := l.cluster.coordinator.Start(ctx, coded.Round{Layer: l.layer.Name, Product: coded.Forward, Step: i + 1, Operand: l.x})
+	if err != nil {
+		return err
 	}
-	under.Wait()
-	return context.Cause(ctx)
-}
-
-// admit waits for a request's arrival and for a place.
-func (l *liveService) admit(ctx context.Context, timer *time.Timer, arrival time.Time) (*place, error) {
-	timer.Reset(arrival.Sub(l.b.now()))
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	select {
-	case p := <-l.places:
-		return p, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
-// answer waits for a request's result, decodes it and notes how long it took.
-func (l *liveService) answer(ctx context.Context, pending coded.Pending, p *place, arrival time.Time, counts bool) error {
-	defer func() { l.places <- p }()
 	defer pending.Release()
 	answers, err := pending.Wait(ctx)
 	if err != nil {
 		return err
 	}
-	if err := p.decoder.Decode(p.y, l.x.Shape, answers); err != nil {
-		return err
-	}
-	took := l.b.now().Sub(arrival).Seconds()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if counts {
-		l.times = append(l.times, took)
-	}
-	return nil
+	return slot.decoder.Decode(slot.y, l.x.Shape, answers)
 }

@@ -31,7 +31,7 @@ type clusterOptions struct {
 	obedient        bool // the processes take orders to misbehave
 	config          dist.CoordinatorConfig
 	emit            func(event any) error
-	observe         func(dist.RoundStats) // hears of every round, on the training goroutine; may be nil
+	observe         func(dist.RoundStats) // hears of every round, one after another; may be nil
 }
 
 // cluster is the coordinator's side: its membership, the workers that it
@@ -48,8 +48,9 @@ type cluster struct {
 	thaws       []*time.Timer
 	low         atomic.Bool           // no spare worker is left: write a checkpoint
 	failure     atomic.Pointer[error] // of reporting an event
-	used        []int                 // workers, from 1, whose results the step under way used
-	injected    int                   // step whose faults were injected last
+	usedMu      sync.Mutex
+	used        []int // workers, from 1, whose results the step under way used
+	injected    int   // step whose faults were injected last
 }
 
 // joinCluster starts the gossip of this process. The cluster must be closed,
@@ -172,8 +173,11 @@ func (c *cluster) onEvent(e dist.Event) {
 	}
 }
 
-// onRound notes whose results were used. It runs on the training goroutine.
+// onRound notes whose results were used. It runs on the goroutine that waited for
+// the round.
 func (c *cluster) onRound(s dist.RoundStats) {
+	c.usedMu.Lock()
+	defer c.usedMu.Unlock()
 	for _, slot := range s.Answered {
 		if !slices.Contains(c.used, slot+1) {
 			c.used = append(c.used, slot+1)
@@ -186,6 +190,8 @@ func (c *cluster) onRound(s dist.RoundStats) {
 
 // answered returns, and forgets, the workers whose results the step used.
 func (c *cluster) answered() []int {
+	c.usedMu.Lock()
+	defer c.usedMu.Unlock()
 	used := slices.Sorted(slices.Values(c.used))
 	c.used = c.used[:0]
 	return used

@@ -12,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/coda-ml/coda/datasets"
+	"github.com/coda-ml/coda/dist/plan"
 	"github.com/coda-ml/coda/models"
 	"github.com/coda-ml/coda/nn"
 	"github.com/coda-ml/coda/nn/train"
@@ -26,13 +27,20 @@ type evalCmd struct {
 	Mirror  []string `sep:"none" placeholder:"URL" help:"Folder to download the data set's files from; repeatable."`
 	Batch   int      `placeholder:"N" help:"Images a batch (default: as in the run)."`
 	Threads int      `placeholder:"N" help:"Goroutines that compute (default: as in the run)."`
-	JSON    string   `name:"json" placeholder:"PATH" help:"Write the report as one JSON object ('-': to standard output, and nothing else there)."`
+	inferFlags
+	JSON string `name:"json" placeholder:"PATH" help:"Write the report as one JSON object ('-': to standard output, and nothing else there)."`
 }
 
 // Run evaluates.
 func (e *evalCmd) Run(ctx context.Context, t terminal) error {
+	var problems []error
+	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	if e.Batch < 0 || e.Threads < 0 {
-		return usageError{fmt.Errorf("--batch %d, --threads %d: want at least 1, or 0 for those of the run", e.Batch, e.Threads)}
+		bad("--batch %d, --threads %d: want at least 1, or 0 for those of the run", e.Batch, e.Threads)
+	}
+	e.inferFlags.validate(bad)
+	if err := errors.Join(problems...); err != nil {
+		return usageError{err}
 	}
 	flags, checkpoints, err := e.settings()
 	if err != nil {
@@ -42,15 +50,22 @@ func (e *evalCmd) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	network, err := nn.NewNetwork(model, set.Shape, nn.Config{Threads: flags.Threads})
-	if err != nil {
+	var on *placed
+	if e.Placement != plan.Local {
+		if on, err = e.place(ctx, t, *flags, model); err != nil {
+			return err
+		}
+	}
+	report, times, err := e.evaluate(ctx, flags, set, model)
+	if err := errors.Join(err, on.close()); err != nil {
 		return err
 	}
-	report, err := train.Classify(ctx, network, set, flags.Batch)
-	if err := errors.Join(err, network.Close()); err != nil {
-		return err
+	r := newEvalReport(flags, set, c, report)
+	r.Placement, r.Latency = e.Placement, times
+	if on != nil {
+		r.Code, r.N, r.K = on.run.Code, on.run.N, on.run.K
 	}
-	return writeReport(t, e.JSON, newEvalReport(flags, set, c, report))
+	return writeReport(t, e.JSON, r)
 }
 
 // settings returns the settings of the run as far as an evaluation has them,

@@ -20,6 +20,11 @@ type evalReport struct {
 	Step       int         `json:"step"`
 	Averaged   bool        `json:"averaged"` // the weights are averages (--ema)
 	Broken     []string    `json:"broken,omitempty"`
+	Placement  string      `json:"placement"`
+	Code       string      `json:"code,omitempty"`
+	N          int         `json:"n,omitempty"`
+	K          int         `json:"k,omitempty"`
+	Latency    *latencies  `json:"latency,omitempty"` // of --requests
 	Images     int         `json:"images"`
 	Loss       float64     `json:"loss"`
 	Accuracy   float64     `json:"accuracy"`
@@ -73,7 +78,15 @@ func (r *evalReport) text() string {
 		fmt.Fprintf(b, "passed over a broken checkpoint: %s\n", broken)
 	}
 	fmt.Fprintf(b, "%s on %s, step %d%s: %s\n", r.Model, r.Dataset, r.Step, averaged, r.Checkpoint)
-	fmt.Fprintf(b, "accuracy %.2f %%, loss %.4f, %d images\n\n", 100*r.Accuracy, r.Loss, r.Images)
+	fmt.Fprintf(b, "accuracy %.2f %%, loss %.4f, %d images\n", 100*r.Accuracy, r.Loss, r.Images)
+	if r.N > 0 {
+		fmt.Fprintf(b, "computed on the workers: %s, %s, any %d of %d\n", r.Placement, r.Code, r.K, r.N)
+	}
+	if l := r.Latency; l != nil {
+		fmt.Fprintf(b, "%d requests of %d images: mean %.4g ms, half within %.4g, 99 %% within %.4g, 99.9 %% within %.4g\n",
+			l.Requests, l.Images, l.MeanMS, l.P50MS, l.P99MS, l.P999MS)
+	}
+	b.WriteByte('\n')
 	width := len("class")
 	for _, c := range r.Classes {
 		width = max(width, utf8.RuneCountInString(short(c.Class)))
