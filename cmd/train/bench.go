@@ -20,18 +20,19 @@ import (
 // benchCmd measures. Every benchmark writes rows: JSON objects for programs,
 // a table for people.
 type benchCmd struct {
-	Names   []string `arg:"" name:"name" help:"What to measure: gemm (float32 products), combine (encoding and decoding), conv (convolutions), convnet, resnet20, vgg (training and inference steps), layer (one resident Linear over paced worker processes), sim (strategies against stragglers in virtual time), wire (tensors over loopback: bare, framed, encrypted), serve (how long requests take that come by a Poisson process, in virtual time and over paced worker processes), exact (two 4000x4000 matrices of bytes multiplied modulo 65537 by a polynomial code over 17 worker processes, on a wire of its own: TCP on loopback with checksums, without TLS)."`
+	Names   []string `arg:"" name:"name" help:"What to measure: gemm (float32 products), combine (encoding and decoding), conv (convolutions), convnet, resnet20, vgg (training and inference steps), layer (one resident Linear over paced worker processes), round (strategies against stragglers, one product a round over paced worker processes), sim (strategies against stragglers in virtual time), wire (tensors over loopback: bare, framed, encrypted), serve (how long requests take that come by a Poisson process, in virtual time and over paced worker processes), exact (two 4000x4000 matrices of bytes multiplied modulo 65537 by a polynomial code over 17 worker processes, on a wire of its own: TCP on loopback with checksums, without TLS)."`
 	JSON    string   `name:"json" placeholder:"PATH" help:"Write JSON lines instead of a table ('-': to standard output)."`
 	Threads int      `placeholder:"N" help:"Goroutines that compute (default: the processor's cores)."`
 	Seconds float64  `default:"2" placeholder:"S" help:"Time a figure is measured for (default ${default})."`
-	Workers int      `default:"8" placeholder:"N" help:"Worker processes of the layer benchmark, simulated workers of sim (default ${default})."`
+	Workers int      `default:"8" placeholder:"N" help:"Worker processes of layer and round, simulated workers of sim (default ${default})."`
 	K       int      `name:"k" default:"6" placeholder:"N" help:"Answers that suffice (default ${default})."`
-	Pace    float64  `default:"20" placeholder:"GFLOPS" help:"Speed of a worker in the layer benchmark; 0: as fast as it can (default ${default})."`
-	In      int      `name:"in" default:"4096" placeholder:"N" help:"Input features of the layer (default ${default})."`
-	Outputs int      `name:"outputs" default:"4096" placeholder:"N" help:"Output features of the layer (default ${default})."`
-	Batch   int      `default:"64" placeholder:"N" help:"Rows of the layer benchmark's operands (default ${default})."`
+	Pace    *float64 `placeholder:"GFLOPS" help:"Speed of a worker (default: 20 in layer, where 0 means as fast as it can; 2 in round)."`
+	In      int      `name:"in" placeholder:"N" help:"Input features of the layer (default: 4096 in layer, 2048 in round)."`
+	Outputs int      `name:"outputs" placeholder:"N" help:"Output features of the layer (default: 4096 in layer, 2048 in round)."`
+	Batch   int      `placeholder:"N" help:"Rows of the operands (default: 64 in layer, 256 in round)."`
 	Size    int      `default:"4000" placeholder:"N" help:"Rows and columns of the exact benchmark's matrices, a multiple of 4 (default ${default})."`
 	simFlags
+	roundFlags
 	serveFlags
 	now func() time.Time
 }
@@ -48,6 +49,7 @@ var benchmarks = map[string]benchmark{
 	"resnet20": benchModel("resnet20", "resnet20", 128, []int{3, 32, 32}),
 	"vgg":      benchModel("vgg", "vgg-small", 64, []int{3, 32, 32}),
 	"layer":    benchLayer,
+	"round":    benchRound,
 	"sim":      benchSim,
 	"serve":    benchServe,
 	"wire":     benchWire,
@@ -62,8 +64,11 @@ func (b *benchCmd) Run(ctx context.Context, t terminal) error {
 			problems = append(problems, fmt.Errorf("unknown benchmark %q; known: %s", name, strings.Join(slices.Sorted(maps.Keys(benchmarks)), ", ")))
 		}
 	}
-	if b.Threads < 0 || !(b.Seconds > 0) || b.Seconds > 3600 || b.Pace < 0 {
-		problems = append(problems, fmt.Errorf("--threads %d, --seconds %g, --pace %g: want no negative values and more than 0 seconds", b.Threads, b.Seconds, b.Pace))
+	if b.Threads < 0 || !(b.Seconds > 0) || b.Seconds > 3600 {
+		problems = append(problems, fmt.Errorf("--threads %d, --seconds %g: want no negative values and more than 0 seconds", b.Threads, b.Seconds))
+	}
+	if b.Pace != nil && !(*b.Pace >= 0) || min(b.In, b.Outputs, b.Batch, b.Rounds) < 0 {
+		problems = append(problems, errors.New("--pace, --in, --outputs, --batch, --rounds: want no negative values"))
 	}
 	most := maxLocalWorkers
 	if !slices.ContainsFunc(b.Names, func(name string) bool { return name != "sim" }) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,8 @@ type layerRow struct {
 // layerBench is a resident Linear on a cluster, used without a network.
 type layerBench struct {
 	b                 *benchCmd
+	batch             int
+	pace              float64 // GFLOP/s; 0: as fast as it can
 	cluster           *cluster
 	config            shard.LinearConfig
 	layer             coded.Layer
@@ -49,13 +52,17 @@ type layerBench struct {
 }
 
 func benchLayer(ctx context.Context, b *benchCmd, out rows) (err error) {
-	l := &layerBench{b: b, config: shard.LinearConfig{In: b.In, Out: b.Outputs, Backward: true}}
+	l := &layerBench{b: b, batch: cmp.Or(b.Batch, 64), pace: 20}
+	l.config = shard.LinearConfig{In: cmp.Or(b.In, 4096), Out: cmp.Or(b.Outputs, 4096), Backward: true}
+	if b.Pace != nil {
+		l.pace = *b.Pace
+	}
 	logs, err := os.MkdirTemp("", "coda-bench-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.cluster.close(), os.RemoveAll(logs)) }()
-	l.cluster, err = joinCluster(ctx, clusterOptions{bind: "127.0.0.1:0", patience: joinTime, workers: b.Workers, pace: b.Pace, seed: 1})
+	l.cluster, err = joinCluster(ctx, clusterOptions{bind: "127.0.0.1:0", patience: joinTime, workers: b.Workers, pace: l.pace, seed: 1})
 	if err != nil {
 		return err
 	}
@@ -76,7 +83,7 @@ func benchLayer(ctx context.Context, b *benchCmd, out rows) (err error) {
 
 // place puts a layer of random weights on the workers.
 func (l *layerBench) place(ctx context.Context) error {
-	in, outputs, batch := l.b.In, l.b.Outputs, l.b.Batch
+	in, outputs, batch := l.config.In, l.config.Out, l.batch
 	raw, err := l.config.Marshal()
 	if err != nil {
 		return err
@@ -104,10 +111,10 @@ func (l *layerBench) place(ctx context.Context) error {
 
 // measure makes steps for the benchmark's time, at least five.
 func (l *layerBench) measure(ctx context.Context) (layerRow, error) {
-	batch := int64(l.b.Batch)
-	x, y := 4*batch*int64(l.b.In), 4*batch*int64(l.b.Outputs)
+	batch := int64(l.batch)
+	x, y := 4*batch*int64(l.config.In), 4*batch*int64(l.config.Out)
 	row := layerRow{
-		System: "coda", Bench: "layer", In: l.b.In, Out: l.b.Outputs, Batch: l.b.Batch, N: l.b.Workers, K: l.b.K, Pace: l.b.Pace,
+		System: "coda", Bench: "layer", In: l.config.In, Out: l.config.Out, Batch: l.batch, N: l.b.Workers, K: l.b.K, Pace: l.pace,
 		MinimumBytes: int64(l.b.Workers)*(x+y) + y + x,
 	}
 	const warmUp = 3
@@ -144,12 +151,12 @@ func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 func (l *layerBench) makeStep(ctx context.Context) error {
 	l.step++
 	l.rounds, l.decode = l.rounds[:0], 0
-	batch := l.b.Batch
-	err := l.round(ctx, coded.Forward, matrix(batch, l.b.In, l.x), l.forward, matrix(batch, l.b.Outputs, l.y))
+	batch := l.batch
+	err := l.round(ctx, coded.Forward, matrix(batch, l.config.In, l.x), l.forward, matrix(batch, l.config.Out, l.y))
 	if err != nil {
 		return err
 	}
-	err = l.round(ctx, coded.Backward, matrix(batch, l.b.Outputs, l.dy), l.backward, matrix(batch, l.b.In, l.dx))
+	err = l.round(ctx, coded.Backward, matrix(batch, l.config.Out, l.dy), l.backward, matrix(batch, l.config.In, l.dx))
 	if err != nil {
 		return err
 	}
@@ -181,10 +188,10 @@ func (l *layerBench) round(ctx context.Context, p coded.Product, operand coded.T
 // pace: its chunks of both products, and the update of its shard. Without a
 // pace it is the time that the workers measured for their chunks.
 func (l *layerBench) computeMS() float64 {
-	block := (l.b.Outputs + l.b.K - 1) / l.b.K
-	blockR := (l.b.In + l.b.K - 1) / l.b.K
-	batch := float64(l.b.Batch)
-	forward, backward := 2*batch*float64(l.b.In*block), 2*batch*float64(l.b.Outputs*blockR)
+	block := (l.config.Out + l.b.K - 1) / l.b.K
+	blockR := (l.config.In + l.b.K - 1) / l.b.K
+	batch := float64(l.batch)
+	forward, backward := 2*batch*float64(l.config.In*block), 2*batch*float64(l.config.Out*blockR)
 	flops := make([]float64, l.b.Workers)
 	var measured time.Duration
 	for _, r := range l.rounds {
@@ -199,8 +206,8 @@ func (l *layerBench) computeMS() float64 {
 			}
 		}
 	}
-	if l.b.Pace == 0 {
+	if l.pace == 0 {
 		return milliseconds(measured)
 	}
-	return (slices.Max(flops) + forward + backward) / (l.b.Pace * 1e6)
+	return (slices.Max(flops) + forward + backward) / (l.pace * 1e6)
 }

@@ -86,7 +86,7 @@ func (b *benchCmd) served() ([]sim.Strategy, error) {
 		return b.chosen()
 	}
 	all := []sim.Strategy{sim.Uncoded{}, sim.MDS{K: b.K}}
-	for _, c := range b.Chunks {
+	for _, c := range b.simChunks() {
 		all = append(all, sim.Adaptive{K: b.K, Chunks: c})
 	}
 	return all, nil

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/coda-ml/coda/dist/sim"
@@ -11,11 +13,11 @@ import (
 
 // simFlags are the flags of the sim benchmark alone.
 type simFlags struct {
-	Straggler []string `sep:"none" placeholder:"SPEC" help:"Who is slow when, repeatable, each a table of its own: ${stragglers}, or trace=FILE (default: none; shifted-exp=1,1; slow:1@x=5; some:2@x=2; pareto=1,2)." group:"Simulated rounds"`
-	Strategy  []string `placeholder:"NAME,.." help:"Strategies to simulate (default: all: local, uncoded, replicated, speculative, mds, adaptive, rateless)." group:"Simulated rounds"`
-	Rounds    int      `default:"10000" placeholder:"N" help:"Rounds that are simulated (default ${default})." group:"Simulated rounds"`
-	Chunks    []int    `default:"24,48" placeholder:"N,.." help:"Chunks of a round of the adaptive strategy (default ${default})." group:"Simulated rounds"`
-	Seed      uint64   `default:"1" placeholder:"N" help:"Seed of all draws (default ${default})." group:"Simulated rounds"`
+	Straggler []string `sep:"none" placeholder:"SPEC" help:"Who is slow when, repeatable, each a table of its own: ${stragglers}, or trace=FILE[,run=N], and in the round benchmark freeze: in turn, for 5 ideal rounds out of 20 (default: none; shifted-exp=1,1; slow:1@x=5; some:2@x=2; pareto=1,2; in round freeze, too)." group:"Rounds"`
+	Strategy  []string `placeholder:"NAME,.." help:"Strategies to compare (default: all: local, uncoded, replicated, speculative, mds, adaptive, and rateless in sim)." group:"Rounds"`
+	Rounds    int      `placeholder:"N" help:"Rounds of a strategy (default: 10000 in sim, 20 in round)." group:"Rounds"`
+	Chunks    []int    `placeholder:"N,.." help:"Chunks of a round of the adaptive strategy (default: 24 and 48 in sim, 48 in round)." group:"Rounds"`
+	Seed      uint64   `default:"1" placeholder:"N" help:"Seed of all draws (default ${default})." group:"Rounds"`
 }
 
 // simRow is a strategy under a model of stragglers. A worker that nothing slows
@@ -72,8 +74,18 @@ func benchSim(ctx context.Context, b *benchCmd, out rows) error {
 }
 
 // chosen are the strategies asked for, all if none is named.
-func (b *benchCmd) chosen() ([]sim.Strategy, error) {
-	all := b.strategies()
+func (b *benchCmd) chosen() ([]sim.Strategy, error) { return b.chosenOf(b.strategies(b.simChunks())) }
+
+// simChunks are the numbers of chunks that are simulated.
+func (b *benchCmd) simChunks() []int {
+	if len(b.Chunks) == 0 {
+		return []int{24, 48}
+	}
+	return b.Chunks
+}
+
+// chosenOf are the ones asked for of all strategies.
+func (b *benchCmd) chosenOf(all []sim.Strategy) ([]sim.Strategy, error) {
 	if len(b.Strategy) == 0 {
 		return all, nil
 	}
@@ -94,13 +106,13 @@ func (b *benchCmd) chosen() ([]sim.Strategy, error) {
 
 // strategies are those that the job allows, with the number of chunks in a
 // worker's share.
-func (b *benchCmd) strategies() []sim.Strategy {
+func (b *benchCmd) strategies(chunks []int) []sim.Strategy {
 	s := []sim.Strategy{sim.Local{}, sim.Uncoded{}}
 	if b.Workers%2 == 0 {
 		s = append(s, sim.Replicated{Copies: 2})
 	}
 	s = append(s, sim.Speculative{After: 0.75}, sim.MDS{K: b.K})
-	for _, c := range b.Chunks {
+	for _, c := range chunks {
 		s = append(s, sim.Adaptive{K: b.K, Chunks: c})
 	}
 	return append(s, sim.Rateless{Overhead: 0.03, Storage: 2, Symbols: 100 * b.Workers})
@@ -108,8 +120,9 @@ func (b *benchCmd) strategies() []sim.Strategy {
 
 func (b *benchCmd) simulate(ctx context.Context, m sim.Model, s sim.Strategy) (simRow, error) {
 	const ms = 1000 // a shard takes a second
+	rounds := cmp.Or(b.Rounds, 10000)
 	r, err := sim.Run(ctx, sim.Config{
-		Job: sim.KOfN(b.Workers, b.K), Strategy: s, Model: m, Seed: b.Seed, Rounds: b.Rounds, Threads: b.Threads,
+		Job: sim.KOfN(b.Workers, b.K), Strategy: s, Model: m, Seed: b.Seed, Rounds: rounds, Threads: b.Threads,
 	})
 	if err != nil {
 		return simRow{}, err
@@ -121,7 +134,7 @@ func (b *benchCmd) simulate(ctx context.Context, m sim.Model, s sim.Strategy) (s
 	if a, ok := s.(sim.Adaptive); ok {
 		row.Chunks = a.Chunks
 	}
-	if r.Failed < b.Rounds {
+	if r.Failed < rounds {
 		row.StepMSMean, row.StepMSP99, row.IdealMS, row.Ratio = ms*r.Mean, ms*r.P99, ms*r.Ideal, r.Ratio
 	}
 	return row, nil
@@ -133,10 +146,18 @@ func parseStraggler(spec string, n int) (sim.Model, error) {
 	if !ok {
 		return sim.ParseModel(spec, n)
 	}
+	path, number, _ := strings.Cut(path, ",run=")
+	run := 0
+	if number != "" {
+		var err error
+		if run, err = strconv.Atoi(number); err != nil || run < 1 {
+			return nil, fmt.Errorf("run %q: want a whole number from 1", number)
+		}
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return sim.ReadTrace(f, path, 0)
+	return sim.ReadTrace(f, path, run)
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,7 +21,7 @@ import (
 
 // workerFaults are the faults that a worker has from its beginning.
 type workerFaults struct {
-	Slow    string  `placeholder:"HOW" help:"Take longer for every product: x=4, shifted-exp=1,0.5, pareto=1,2."`
+	Slow    string  `placeholder:"HOW" help:"Take longer for every product: x=4, shifted-exp=1,0.5, pareto=1,2; trace=FILE,worker=N: as that worker in the round of the step."`
 	Drop    float64 `placeholder:"P" help:"Lose an answer with this probability."`
 	Corrupt float64 `placeholder:"P" help:"Give an answer with a wrong number in it with this probability."`
 	Seed    uint64  `default:"1" placeholder:"N" help:"Seed of --slow, --drop and --corrupt (default ${default})."`
@@ -35,7 +36,9 @@ type misbehaviour struct {
 
 	mu            sync.Mutex
 	slow          sim.Distribution // nil: as fast as it can
-	rng           *rand.Rand       // of slow
+	trace         *sim.Trace       // by step, of the worker of that number, from 0; nil: none
+	worker        int
+	rng           *rand.Rand // of slow
 	drop, corrupt float64
 }
 
@@ -76,6 +79,9 @@ func (m *misbehaviour) set(name, value string) error {
 			m.cut.Begin(d)
 		}
 	case "slow":
+		if trace, ok := strings.CutPrefix(value, "trace="); ok {
+			return m.follow(trace)
+		}
 		var slow sim.Distribution
 		if slow, err = sim.ParseDistribution(value); err == nil {
 			m.slow = slow
@@ -96,11 +102,37 @@ func (m *misbehaviour) set(name, value string) error {
 	return err
 }
 
+// follow reads how slow to be in which step: FILE,worker=N.
+func (m *misbehaviour) follow(value string) error {
+	path, number, _ := strings.Cut(value, ",worker=")
+	w, err := strconv.Atoi(number)
+	if err != nil || w < 1 {
+		return fmt.Errorf("trace=%s: want trace=FILE,worker=N", value)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	trace, err := sim.ReadTrace(f, path, 0)
+	if err != nil {
+		return err
+	}
+	if w > trace.Workers() {
+		return fmt.Errorf("trace %s has %d workers, there is no worker %d", path, trace.Workers(), w)
+	}
+	m.trace, m.worker = trace, w-1
+	return nil
+}
+
 // slowness is the factor by which a product takes longer.
-func (m *misbehaviour) slowness(dist.ProductInfo) float64 {
+func (m *misbehaviour) slowness(i dist.ProductInfo) float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.slow == nil {
+	switch {
+	case m.trace != nil && i.Step > 0:
+		return sim.Paces(m.trace, m.worker+1, 0, i.Step)[m.worker].Slowness
+	case m.slow == nil:
 		return 1
 	}
 	return sim.Draw(m.slow, m.rng)

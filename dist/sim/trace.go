@@ -90,20 +90,45 @@ func Record(w io.Writer, m Model, seed uint64, workers, rounds int) error {
 	paces := make([]Pace, workers)
 	for round := 1; round <= rounds; round++ {
 		draw(paces, m, seed, round)
-		for i, p := range paces {
-			s := Sample{Run: 1, Round: round, Worker: i + 1, Load: 1, Compute: p.Slowness}
-			if err := t.Write(s); err != nil {
-				return err
-			}
-			for _, c := range p.Changes {
-				s.From, s.Compute = c.At, c.Slowness
-				if err := t.Write(s); err != nil {
-					return err
-				}
-			}
+		if err := t.writeRound(1, round, paces); err != nil {
+			return err
 		}
 	}
 	return t.Flush()
+}
+
+// WritePaces adds the rounds of a run, by round and worker, in units of a shard's
+// time as seconds.
+func (t *TraceWriter) WritePaces(run int, rounds [][]Pace) error {
+	for i, paces := range rounds {
+		if err := t.writeRound(run, i+1, paces); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *TraceWriter) writeRound(run, round int, paces []Pace) error {
+	for i, p := range paces {
+		s := Sample{Run: run, Round: round, Worker: i + 1, Load: 1, Compute: p.Slowness}
+		if err := t.Write(s); err != nil {
+			return err
+		}
+		for _, c := range p.Changes {
+			s.From, s.Compute = c.At, c.Slowness
+			if err := t.Write(s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Paces returns the paces of a round under a model.
+func Paces(m Model, workers int, seed uint64, round int) []Pace {
+	paces := make([]Pace, workers)
+	draw(paces, m, seed, round)
+	return paces
 }
 
 // draw sets the paces of a round.

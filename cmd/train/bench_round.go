@@ -1,0 +1,406 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coda-ml/coda/coded"
+	"github.com/coda-ml/coda/dist"
+	"github.com/coda-ml/coda/dist/sim"
+	"github.com/coda-ml/coda/internal/kernel"
+	"github.com/coda-ml/coda/nn/shard"
+)
+
+// roundFlags are the flags of the round benchmark alone.
+type roundFlags struct {
+	Trace string `placeholder:"FILE" help:"Write how fast the workers were in every round, a run for each row, as --straggler trace=FILE,run=N reads it." group:"Rounds"`
+}
+
+// roundRow is a strategy under stragglers, over worker processes. A round lasts
+// from the operand to the decoded result.
+type roundRow struct {
+	System      string  `json:"system"`
+	Bench       string  `json:"bench"`
+	Strategy    string  `json:"strategy"`
+	Straggler   string  `json:"straggler"`
+	N           int     `json:"n"`
+	K           int     `json:"k"`
+	Chunks      int     `json:"chunks"`
+	Rounds      int     `json:"rounds"`
+	StepMSMean  float64 `json:"step_ms_mean"`
+	StepMSP99   float64 `json:"step_ms_p99"`
+	IdealMS     float64 `json:"ideal_ms"`
+	Ratio       float64 `json:"ratio"`
+	RatioMedian float64 `json:"ratio_median"` // over the rounds
+	WastedWork  float64 `json:"wasted_work"`
+	SimRatio    float64 `json:"sim_ratio"` // of the same rounds in virtual time, without encoding, transport and decoding
+	Seed        uint64  `json:"seed"`
+}
+
+// What is computed in a round if no flag says otherwise: 2048 x 2048 weights and
+// 256 rows, by workers of 2 GFLOP/s.
+const (
+	roundFeatures = 2048
+	roundBatch    = 256
+	roundPace     = 2
+	roundRounds   = 20
+	roundChunks   = 48
+)
+
+// roundBench is a cluster that holds the product once for each strategy.
+type roundBench struct {
+	b        *benchCmd
+	rounds   int
+	cases    []roundCase
+	cluster  *cluster
+	unit     time.Duration // for the share of a full member, at the workers' pace
+	config   shard.LinearConfig
+	x, y     coded.Tensor
+	want     []float32 // the product
+	traces   *sim.TraceWriter
+	runs     int // in traces
+	products []*roundProduct
+}
+
+// roundProduct is the product as a strategy computes it.
+type roundProduct struct {
+	sim     sim.Strategy
+	layer   coded.Layer
+	decoder *shard.ProductDecoder
+	rounds  int
+}
+
+func benchRound(ctx context.Context, b *benchCmd, out rows) (err error) {
+	r := &roundBench{b: b, rounds: cmp.Or(b.Rounds, roundRounds), config: shard.LinearConfig{In: cmp.Or(b.In, roundFeatures), Out: cmp.Or(b.Outputs, roundFeatures)}}
+	if err := r.prepare(); err != nil {
+		return usageError{err}
+	}
+	dir, err := os.MkdirTemp("", "coda-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.cluster.close(), os.RemoveAll(dir)) }()
+	done, err := r.openTrace()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	if err := r.start(ctx, dir); err != nil {
+		return err
+	}
+	for _, p := range r.products {
+		if err := r.place(ctx, p); err != nil {
+			return fmt.Errorf("%s: %w", p.sim.Name(), err)
+		}
+	}
+	for i := range r.cases {
+		for _, p := range r.products {
+			row, err := r.measure(ctx, i, p)
+			if err != nil {
+				return fmt.Errorf("--straggler %s, %s: %w", r.cases[i].spec, p.sim.Name(), err)
+			}
+			if err := out(row); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// prepare reads the flags and makes the operands.
+func (r *roundBench) prepare() error {
+	specs := r.b.Straggler
+	if len(specs) == 0 {
+		specs = append(slices.Clone(defaultStragglers), defaultFreeze)
+	}
+	for _, spec := range specs {
+		c, err := newRoundCase(spec, r.b.Workers)
+		if err != nil {
+			return fmt.Errorf("--straggler %q: %w", spec, err)
+		}
+		r.cases = append(r.cases, c)
+	}
+	chunks := r.b.Chunks
+	if len(chunks) == 0 {
+		chunks = []int{roundChunks}
+	}
+	strategies, err := r.b.chosenOf(overSockets(r.b.strategies(chunks)))
+	if err != nil {
+		return err
+	}
+	for i, s := range strategies {
+		p, err := r.product(fmt.Sprintf("round-%d", i), s, chunks[0])
+		if err != nil {
+			return err
+		}
+		r.products = append(r.products, p)
+	}
+	batch := cmp.Or(r.b.Batch, roundBatch)
+	rng := rand.New(rand.NewPCG(1, 3))
+	r.x = matrix(batch, r.config.In, randomSlice(rng, batch*r.config.In))
+	r.y = coded.NewTensor(batch, r.config.Out)
+	r.want = make([]float32, len(r.y.Data))
+	flops := 2 * float64(batch) * float64(r.config.In) * float64(r.config.Out) / float64(r.b.K)
+	r.unit = time.Duration(flops / r.pace())
+	return nil
+}
+
+func (r *roundBench) pace() float64 {
+	if r.b.Pace == nil || *r.b.Pace == 0 {
+		return roundPace
+	}
+	return *r.b.Pace
+}
+
+// overSockets drops the strategies that only the simulator has.
+func overSockets(all []sim.Strategy) []sim.Strategy {
+	return slices.DeleteFunc(all, func(s sim.Strategy) bool { return s.Name() == sim.Rateless{}.Name() })
+}
+
+// product describes the layer of a strategy.
+func (r *roundBench) product(name string, s sim.Strategy, chunks int) (*roundProduct, error) {
+	n, k := r.b.Workers, r.b.K
+	spec := coded.Spec{Name: "trigonometric", N: n, K: k}
+	p := &roundProduct{sim: s, rounds: r.rounds}
+	switch s := s.(type) {
+	case sim.Local:
+		spec = coded.Spec{Name: "uncoded", N: 1, K: 1}
+		p.rounds = (r.rounds + 3) / 4 // each takes as long as all others together
+	case sim.Uncoded:
+		spec = coded.Spec{Name: "uncoded", N: n, K: n}
+	case sim.Replicated:
+		spec = coded.Spec{Name: "replication", N: n, K: n / s.Copies}
+	case sim.Speculative:
+		spec, chunks = coded.Spec{Name: "replication", N: n, K: 1}, n
+	case sim.Adaptive:
+		chunks = s.Chunks
+	}
+	raw, err := r.config.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	code, err := coded.New(spec)
+	if err != nil {
+		return nil, err
+	}
+	p.layer = coded.Layer{Name: name, Kind: shard.KindLinear, Config: raw, Code: spec, Chunks: min(chunks, r.config.MaxChunks(spec.K))}
+	p.decoder = shard.NewProductDecoder(p.layer, r.config, coded.NewDecoder(code, coded.DecoderConfig{}), coded.Forward)
+	return p, nil
+}
+
+// scheduling is the coordinator's strategy for one of the simulator.
+func scheduling(s sim.Strategy) dist.Strategy {
+	switch s.(type) {
+	case sim.Adaptive:
+		return dist.Adaptive
+	case sim.Speculative:
+		return dist.Speculative
+	}
+	return dist.InOrder
+}
+
+// start starts the workers. How slow each is in which round they read from a
+// trace: the rounds of one case after those of another.
+func (r *roundBench) start(ctx context.Context, dir string) (err error) {
+	path := filepath.Join(dir, "slow.csv")
+	if err := r.writeSlowness(path); err != nil {
+		return err
+	}
+	o := clusterOptions{bind: "127.0.0.1:0", patience: joinTime, workers: r.b.Workers, pace: r.pace(), seed: 1}
+	for w := 1; w <= r.b.Workers; w++ {
+		o.faults = append(o.faults, fault{what: "slow", workers: []int{w}, slow: fmt.Sprintf("trace=%s,worker=%d", path, w)})
+	}
+	if r.cluster, err = joinCluster(ctx, o); err != nil {
+		return err
+	}
+	// A frozen worker may hold a round up as long as it likes.
+	const patience = 10 * time.Minute
+	r.cluster.config = dist.CoordinatorConfig{
+		Slots: r.b.Workers, Strategies: map[string]dist.Strategy{}, FirstDeadline: patience, MinDeadline: patience, MaxDeadline: patience,
+	}
+	for _, p := range r.products {
+		r.cluster.config.Strategies[p.layer.Name] = scheduling(p.sim)
+	}
+	return r.cluster.start(ctx, dir, r.b.Workers)
+}
+
+// place puts the product's weights on the workers.
+func (r *roundBench) place(ctx context.Context, p *roundProduct) error {
+	in, outputs := r.config.In, r.config.Out
+	weight := randomSlice(rand.New(rand.NewPCG(1, 4)), in*outputs)
+	batch := r.x.Shape[0]
+	kernel.Gemm(nil, false, true, batch, outputs, in, 1, r.x.Data, in, weight, in, 0, r.want, outputs)
+	code, err := coded.New(p.layer.Code)
+	if err != nil {
+		return err
+	}
+	return r.cluster.coordinator.Place(ctx, p.layer, func(slot int) ([]coded.Tensor, error) {
+		return r.config.Encode(weight, nil, code, slot)
+	})
+}
+
+// settling is how long workers are given to hear what has been called off.
+const settling = 100 * time.Millisecond
+
+// measure runs the rounds of a strategy, after one to warm up.
+func (r *roundBench) measure(ctx context.Context, number int, p *roundProduct) (roundRow, error) {
+	c := r.cases[number]
+	if _, err := r.round(ctx, p, 0); err != nil {
+		return roundRow{}, err
+	}
+	time.Sleep(settling)
+	before := r.cluster.coordinator.Stats()
+	freezer := c.freeze(ctx, r)
+	var took []float64
+	paces := make([][]sim.Pace, p.rounds)
+	for i := range p.rounds {
+		began := r.b.now()
+		t, err := r.round(ctx, p, number*r.rounds+i+1)
+		if err != nil {
+			return roundRow{}, errors.Join(err, freezer.stop())
+		}
+		took = append(took, t.Seconds())
+		paces[i] = c.paces(r, i+1, freezer, began)
+	}
+	if err := freezer.stop(); err != nil {
+		return roundRow{}, err
+	}
+	time.Sleep(settling)
+	after := r.cluster.coordinator.Stats()
+	row := roundRow{
+		System: "coda", Bench: "round", Strategy: p.sim.Name(), Straggler: c.spec, N: r.b.Workers, K: r.b.K,
+		Chunks: p.layer.Chunks, Rounds: p.rounds, Seed: r.b.Seed,
+	}
+	if work := after.Work - before.Work; work > 0 {
+		row.WastedWork = (after.Wasted - before.Wasted) / work
+	}
+	return row, r.sum(ctx, &row, p, took, paces)
+}
+
+// round computes the product once and checks it. It returns how long that took.
+func (r *roundBench) round(ctx context.Context, p *roundProduct, step int) (time.Duration, error) {
+	clear(r.y.Data)
+	began := r.b.now()
+	pending, err := r.cluster.coordinator.Start(ctx, coded.Round{Layer: p.layer.Name, Product: coded.Forward, Step: step, Operand: r.x})
+	if err != nil {
+		return 0, err
+	}
+	defer pending.Release()
+	answers, err := pending.Wait(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := p.decoder.Decode(r.y, r.x.Shape, answers); err != nil {
+		return 0, err
+	}
+	took := r.b.now().Sub(began)
+	return took, r.check()
+}
+
+// check compares the decoded product with the direct one.
+func (r *roundBench) check() error {
+	var worst, size float64
+	for i, v := range r.want {
+		worst = max(worst, math.Abs(float64(r.y.Data[i]-v)))
+		size = max(size, math.Abs(float64(v)))
+	}
+	if !(worst <= 1e-4*size) {
+		return fmt.Errorf("the product is wrong by %g, its largest value is %g", worst, size)
+	}
+	return nil
+}
+
+// sum fills in what the rounds amount to.
+func (r *roundBench) sum(ctx context.Context, row *roundRow, p *roundProduct, took []float64, paces [][]sim.Pace) error {
+	const ms = 1000
+	var ratios []float64
+	job := sim.KOfN(r.b.Workers, r.b.K)
+	for i, t := range took {
+		ideal := sim.Ideal(paces[i], job.Held, job.Work) * r.unit.Seconds()
+		row.StepMSMean += ms * t / float64(len(took))
+		row.IdealMS += ms * ideal / float64(len(took))
+		ratios = append(ratios, t/ideal)
+	}
+	row.Ratio, row.RatioMedian = row.StepMSMean/row.IdealMS, median(ratios)
+	slices.Sort(took)
+	row.StepMSP99 = ms * sim.Percentile(took, 0.99)
+	trace, err := r.record(paces)
+	if err != nil {
+		return err
+	}
+	s, err := sim.Run(ctx, sim.Config{Job: job, Strategy: p.sim, Model: trace, Rounds: len(took), Queue: workerQueue})
+	if err != nil {
+		return err
+	}
+	row.SimRatio = s.Ratio
+	return nil
+}
+
+// workerQueue is how many tasks the coordinator gives a worker at a time.
+const workerQueue = 2
+
+// record writes how fast the workers were, for the user if wanted, and returns it
+// as a model.
+func (r *roundBench) record(paces [][]sim.Pace) (*sim.Trace, error) {
+	var text strings.Builder
+	own, err := sim.NewTraceWriter(&text)
+	if err != nil {
+		return nil, err
+	}
+	r.runs++
+	if err := own.WritePaces(1, paces); err != nil {
+		return nil, err
+	}
+	if r.traces != nil {
+		if err := r.traces.WritePaces(r.runs, paces); err != nil {
+			return nil, err
+		}
+	}
+	if err := own.Flush(); err != nil {
+		return nil, err
+	}
+	return sim.ReadTrace(strings.NewReader(text.String()), "rounds", 0)
+}
+
+// openTrace begins the file of --trace, if wanted.
+func (r *roundBench) openTrace() (done func() error, err error) {
+	if r.b.Trace == "" {
+		return func() error { return nil }, nil
+	}
+	f, err := os.Create(r.b.Trace)
+	if err != nil {
+		return nil, fmt.Errorf("--trace: %w", err)
+	}
+	if r.traces, err = sim.NewTraceWriter(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() error { return errors.Join(r.traces.Flush(), f.Close()) }, nil
+}
+
+// writeSlowness writes the trace that the workers follow.
+func (r *roundBench) writeSlowness(path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	t, err := sim.NewTraceWriter(f)
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	var paces [][]sim.Pace
+	for _, c := range r.cases {
+		for round := range r.rounds {
+			paces = append(paces, c.drawn(r.b.Workers, r.b.Seed, round+1))
+		}
+	}
+	return errors.Join(t.WritePaces(1, paces), t.Flush(), f.Close())
+}
