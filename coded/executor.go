@@ -39,6 +39,33 @@ type Layer struct {
 	Code   Spec   // the code over the slots
 	Chunks int    // chunks into which each product of a shard is cut, at least 1
 	Config []byte // the kind's own settings; opaque to the cluster
+	// ByBatch tells that a chunk is some of the operand's rows, about as many for
+	// each, with all that the shard has; else it is a part of the shard, with all rows.
+	ByBatch bool
+}
+
+// ErrTooFewRows is the kind of error of an operand with fewer rows than a layer
+// that is cut by batch has chunks.
+var ErrTooFewRows = errors.New("fewer rows than chunks")
+
+// Rows returns the rows of an operand of so many that a chunk of a layer needs:
+// lo to hi.
+func (l Layer) Rows(rows, chunk int) (lo, hi int) {
+	if !l.ByBatch {
+		return 0, rows
+	}
+	return chunk * rows / l.Chunks, (chunk + 1) * rows / l.Chunks
+}
+
+// Operand returns what a shard is given of an operand to compute a chunk, in the
+// operand's memory.
+func (l Layer) Operand(x Tensor, chunk int) Tensor {
+	if !l.ByBatch || len(x.Shape) == 0 || x.Shape[0] == 0 {
+		return x
+	}
+	lo, hi := l.Rows(x.Shape[0], chunk)
+	size := len(x.Data) / x.Shape[0]
+	return Tensor{Shape: append([]int{hi - lo}, x.Shape[1:]...), Data: x.Data[lo*size : hi*size]}
 }
 
 // Shard is what one worker holds of a layer (the slot's coded copies of the
@@ -46,7 +73,8 @@ type Layer struct {
 // are called by one goroutine at a time.
 type Shard interface {
 	// Multiply computes one chunk (0 <= chunk < Layer.Chunks) of a product of
-	// the operand x. The result is borrowed: it is valid until the next call.
+	// the operand x; of a layer that is cut by batch, x is the chunk's rows alone,
+	// see Layer.Operand. The result is borrowed: it is valid until the next call.
 	Multiply(p Product, x Tensor, chunk int) (Tensor, error)
 	// Accumulate adds the gradient of one pair of operands, X of the forward
 	// and dY of the backward product of the same step, to the pending gradient.

@@ -57,6 +57,9 @@ func (s *session) pick() (*task, *heldShard, *operation, *counted) {
 		if h.serves(t.State) {
 			s.tasks = slices.Delete(s.tasks, i, i+1)
 			s.running = t
+			if t.rows != nil {
+				return t, h, nil, t.rows
+			}
 			return t, h, nil, s.rounds[t.Round].retain()
 		}
 		if best == nil && h.ready() {
@@ -84,17 +87,24 @@ func (s *session) multiply(ctx context.Context, t *task, h *heldShard, x *counte
 	var result *counted
 	flops := 0.0
 	err := s.w.guard(func() error {
-		if f, ok := h.shard.(flopsTeller); ok {
-			flops = f.Flops(t.Product, x.tensor.Shape) / float64(h.layer.Chunks)
+		operand, chunks := x.tensor, float64(h.layer.Chunks)
+		if h.layer.ByBatch {
+			chunks = 1
+			if t.rows == nil {
+				operand = h.layer.Operand(operand, t.Chunk)
+			}
 		}
-		y, err := h.shard.Multiply(t.Product, x.tensor, t.Chunk)
+		if f, ok := h.shard.(flopsTeller); ok {
+			flops = f.Flops(t.Product, operand.Shape) / chunks
+		}
+		y, err := h.shard.Multiply(t.Product, operand, t.Chunk)
 		if err == nil {
 			result = s.w.buffers.copyOf(y)
 		}
 		return err
 	})
 	if err == nil {
-		s.dawdle(ctx, begin, flops, s.slowness(t))
+		flops *= s.dawdle(ctx, t.came, begin, flops, s.slowness(t), t.cancelled)
 	}
 	m := &Message{Header: Header{
 		Kind: KindResult, Layer: t.Layer, Round: t.Round, Product: t.Product, Slot: t.Slot, Chunk: t.Chunk, Step: t.Step,
@@ -102,7 +112,7 @@ func (s *session) multiply(ctx context.Context, t *task, h *heldShard, x *counte
 	}}
 	s.mu.Lock()
 	s.running = nil
-	cancelled := t.cancelled
+	cancelled := t.isCancelled()
 	s.mu.Unlock()
 	s.w.totals.computing.Add(m.Nanos)
 	switch {
@@ -138,30 +148,51 @@ func (s *session) slowness(t *task) float64 {
 	factor = s.w.cfg.Slow(t.info())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.rounds[t.Round] != nil { // else it has just been cancelled
+	if _, live := s.rounds[t.Round]; live { // else it has just been cancelled
 		s.factors[t.Round] = factor
 	}
 	return factor
 }
 
+// lag is how much of its own delays a paced worker makes up for: timers and
+// processors that it shares must not add up over many small chunks. A worker that
+// was stopped does not catch up.
+const lag = 10 * time.Millisecond
+
 // dawdle waits until a device of the configured pace, slowed by a factor, would
-// have done so many flops since begin.
-func (s *session) dawdle(ctx context.Context, begin time.Time, flops, factor float64) {
-	took := time.Since(begin)
-	if s.w.cfg.Pace > 0 && flops > 0 {
-		took = max(took, time.Duration(flops/s.w.cfg.Pace)) // flops per GFLOP/s are nanoseconds
+// have done so many flops that came at one time and were begun at another: a device
+// begins as soon as it is free, whatever holds this process up for a moment. It
+// returns early, with the part of the work that was done, when stop is closed.
+func (s *session) dawdle(ctx context.Context, came, begin time.Time, flops, factor float64, stop <-chan struct{}) (done float64) {
+	now := time.Now()
+	end := begin.Add(time.Duration(float64(now.Sub(begin)) * max(factor, 1)))
+	if pace := s.w.cfg.Pace; pace > 0 && flops > 0 {
+		for _, t := range []time.Time{s.busy, begin.Add(-lag)} {
+			if t.After(came) {
+				came = t
+			}
+		}
+		if came.Before(begin) {
+			begin = came
+		}
+		end = begin.Add(time.Duration(flops / pace * max(factor, 1))) // flops per GFLOP/s are nanoseconds
 	}
-	rest := time.Until(begin.Add(time.Duration(float64(took) * max(factor, 1))))
-	if rest <= 0 {
-		return
+	s.busy = end
+	if !end.After(now) {
+		s.busy = now
+		return 1
 	}
-	timer := time.NewTimer(rest)
+	timer := time.NewTimer(end.Sub(now))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-stop:
+		s.busy = time.Now()
+		return min(1, float64(s.busy.Sub(begin))/float64(end.Sub(begin)))
 	case <-ctx.Done():
 	case <-s.ctx.Done():
 	}
+	return 1
 }
 
 // operate does an operation of a shard.
@@ -201,7 +232,7 @@ func (s *session) operate(ctx context.Context, h *heldShard, op *operation) erro
 			}
 			return h.shard.Accumulate(op.x.tensor, op.dy.tensor)
 		})
-		s.dawdle(ctx, begin, flops, 1)
+		s.dawdle(ctx, begin, begin, flops, 1, nil)
 		return err
 	case opUpdate:
 		defer s.w.totals.updated(time.Now())

@@ -201,19 +201,21 @@ func (c *Coordinator) nextTask(l *link) (*Message, func()) {
 			}
 			continue
 		}
-		if _, open := l.open[r.id]; !open {
-			if r.Keep {
-				continue // it lies ahead in the log
-			}
+		_, open := l.open[r.id]
+		switch {
+		case open:
+		case r.Keep:
+			continue // it lies ahead in the log
+		default:
 			l.open[r.id] = struct{}{}
-			return r.operandMessage(), r.operand.retain().release
+			if !r.layer.ByBatch {
+				return r.operandMessage(), r.operand.retain().release
+			}
 		}
+		m, sent := r.taskMessage(l.slot, chunk)
 		r.cover.start(l.slot, chunk, r.elapsed())
 		l.handOut(r, chunk, time.Now())
-		return &Message{Header: Header{
-			Kind: KindTask, Layer: r.layer.Name, Round: r.id, Product: r.Product,
-			Slot: l.slot, Chunk: chunk, Step: r.Step, State: r.version,
-		}}, nil
+		return m, sent
 	}
 	return nil, nil
 }

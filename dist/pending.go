@@ -58,6 +58,10 @@ func (c *Coordinator) Start(ctx context.Context, req coded.Round) (coded.Pending
 		operand.release()
 		return nil, fmt.Errorf("dist: start %s: layer %s has not been placed", req.Product, req.Layer)
 	}
+	if rows := rowsOf(operand.tensor); p.layer.ByBatch && rows < p.layer.Chunks {
+		operand.release()
+		return nil, fmt.Errorf("dist: layer %s: step %d: operand of %d rows for %d chunks: %w", req.Layer, req.Step, rows, p.layer.Chunks, coded.ErrTooFewRows)
+	}
 	if err := p.pairs(req); err != nil {
 		operand.release()
 		return nil, fmt.Errorf("dist: layer %s: step %d: %w", req.Layer, req.Step, err)
@@ -175,6 +179,28 @@ func inRange(set []int, n int) bool {
 
 // elapsed is the round's clock, in seconds.
 func (r *round) elapsed() float64 { return time.Since(r.started).Seconds() }
+
+// taskMessage hands a chunk out. If its layer is cut by batch, it takes along the
+// rows that it needs, unless the worker keeps the whole operand anyway.
+func (r *round) taskMessage(slot, chunk int) (m *Message, sent func()) {
+	m = &Message{Header: Header{
+		Kind: KindTask, Layer: r.layer.Name, Round: r.id, Product: r.Product,
+		Slot: slot, Chunk: chunk, Step: r.Step, State: r.version,
+	}}
+	if !r.layer.ByBatch || r.Keep {
+		return m, nil
+	}
+	m.Tensors = []coded.Tensor{r.layer.Operand(r.operand.tensor, chunk)}
+	return m, r.operand.retain().release
+}
+
+// rowsOf returns the first dimension of a tensor, 0 if it has none.
+func rowsOf(t coded.Tensor) int {
+	if len(t.Shape) == 0 {
+		return 0
+	}
+	return t.Shape[0]
+}
 
 func (r *round) operandMessage() *Message {
 	return &Message{

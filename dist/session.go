@@ -21,6 +21,8 @@ type session struct {
 	conn *Conn
 	run  string
 
+	busy time.Time // until when the device that the worker is like has worked; of the computing goroutine
+
 	ctx    context.Context // ends with the session
 	cancel context.CancelCauseFunc
 	done   chan struct{}  // closed by Worker.serve when all is over
@@ -35,7 +37,7 @@ type session struct {
 	shards   map[string]*heldShard
 	tasks    []*task
 	running  *task
-	rounds   map[uint64]*counted // operands of rounds that may still have tasks
+	rounds   map[uint64]*counted // operands of rounds that may still have tasks; nil if those bring theirs
 	factors  map[uint64]float64  // of slowness, of the same rounds
 	inboxes  map[uint64]*inbox   // of repairs, by number
 	newest   map[string]uint64   // repair, by layer
@@ -54,7 +56,20 @@ type outgoing struct {
 // task is a chunk to compute.
 type task struct {
 	Header
-	cancelled bool
+	came      time.Time
+	rows      *counted      // the rows that it needs, if its layer is cut by batch; else the round's operand
+	cancelled chan struct{} // closed when it is called off
+}
+
+func (t *task) cancel() { close(t.cancelled) }
+
+func (t *task) isCancelled() bool {
+	select {
+	case <-t.cancelled:
+		return true
+	default:
+		return false
+	}
 }
 
 func newSession(w *Worker, conn *Conn, run string) *session {
@@ -167,6 +182,9 @@ func (s *session) releaseAll() {
 	}
 	for _, h := range s.shards {
 		h.dropOps()
+	}
+	for _, t := range s.tasks {
+		t.rows.release()
 	}
 	s.tasks = nil
 }
@@ -286,14 +304,11 @@ func (s *session) onOperand(m *Message) error {
 	if len(m.Tensors) != 1 {
 		return fmt.Errorf("operand with %d tensors, want 1", len(m.Tensors))
 	}
-	operand := s.w.buffers.adopt(m.Tensors[0])
-	size := 4 * len(m.Tensors[0].Data)
-	m.Tensors[0] = coded.Tensor{}
-	operand.freed = func(n int) { s.queued.Add(-int64(n)) }
-	defer operand.release()
-	if n := s.queued.Add(int64(size)); n > s.w.cfg.MaxQueue {
-		return fmt.Errorf("%d bytes of operands wait, at most %d", n, s.w.cfg.MaxQueue)
+	operand, err := s.keepOperand(m)
+	if err != nil {
+		return err
 	}
+	defer operand.release()
 	if m.Round != 0 {
 		if s.rounds[m.Round] != nil {
 			return fmt.Errorf("operand of round %d twice", m.Round)
@@ -342,14 +357,40 @@ func (s *session) onUpdate(m *Message) error {
 
 func (s *session) onTask(m *Message) error {
 	h := s.shards[m.Layer]
-	if h == nil || s.rounds[m.Round] == nil {
+	if h == nil || len(m.Tensors) == 0 && s.rounds[m.Round] == nil {
 		return fmt.Errorf("task of round %d of layer %q without its shard or operand", m.Round, m.Layer)
 	}
 	if m.Chunk < 0 || m.Chunk >= h.layer.Chunks || m.Slot != h.slot {
 		return fmt.Errorf("layer %s: task of slot %d, chunk %d, want slot %d, chunk 0 to %d", m.Layer, m.Slot, m.Chunk, h.slot, h.layer.Chunks-1)
 	}
-	s.tasks = append(s.tasks, &task{Header: m.Header})
+	t := &task{Header: m.Header, came: time.Now(), cancelled: make(chan struct{})}
+	if len(m.Tensors) > 0 {
+		if len(m.Tensors) > 1 || !h.layer.ByBatch {
+			return fmt.Errorf("layer %s: task with %d tensors, want 1, and the layer to be cut by batch", m.Layer, len(m.Tensors))
+		}
+		var err error
+		if t.rows, err = s.keepOperand(m); err != nil {
+			return err
+		}
+		if _, known := s.rounds[m.Round]; !known {
+			s.rounds[m.Round] = nil // it is under way
+		}
+	}
+	s.tasks = append(s.tasks, t)
 	return nil
+}
+
+// keepOperand takes the tensor out of a message.
+func (s *session) keepOperand(m *Message) (*counted, error) {
+	operand := s.w.buffers.adopt(m.Tensors[0])
+	size := 4 * len(m.Tensors[0].Data)
+	m.Tensors[0] = coded.Tensor{}
+	operand.freed = func(n int) { s.queued.Add(-int64(n)) }
+	if n := s.queued.Add(int64(size)); n > s.w.cfg.MaxQueue {
+		operand.release()
+		return nil, fmt.Errorf("%d bytes of operands wait, at most %d", n, s.w.cfg.MaxQueue)
+	}
+	return operand, nil
 }
 
 func (s *session) onCancel(m *Message) {
@@ -357,13 +398,19 @@ func (s *session) onCancel(m *Message) {
 		return t.Round == m.Round && (len(m.Slots) == 0 || slices.Contains(m.Slots, t.Chunk))
 	}
 	waiting := len(s.tasks)
-	s.tasks = slices.DeleteFunc(s.tasks, hit)
+	s.tasks = slices.DeleteFunc(s.tasks, func(t *task) bool {
+		if hit(t) {
+			t.rows.release()
+			return true
+		}
+		return false
+	})
 	s.w.totals.cancelled.Add(int64(waiting - len(s.tasks)))
-	if s.running != nil && hit(s.running) {
-		s.running.cancelled = true
+	if s.running != nil && hit(s.running) && !s.running.isCancelled() {
+		s.running.cancel()
 	}
-	if len(m.Slots) == 0 && s.rounds[m.Round] != nil {
-		s.rounds[m.Round].release()
+	if operand, known := s.rounds[m.Round]; known && len(m.Slots) == 0 {
+		operand.release()
 		delete(s.rounds, m.Round)
 		delete(s.factors, m.Round)
 	}

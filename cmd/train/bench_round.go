@@ -192,7 +192,7 @@ func (r *roundBench) product(name string, s sim.Strategy, chunks int) (*roundPro
 	if err != nil {
 		return nil, err
 	}
-	p.layer = coded.Layer{Name: name, Kind: shard.KindLinear, Config: raw, Code: spec, Chunks: min(chunks, r.config.MaxChunks(spec.K))}
+	p.layer = coded.Layer{Name: name, Kind: shard.KindLinear, Config: raw, Code: spec, Chunks: min(chunks, r.config.MaxChunks(spec.K)), ByBatch: true}
 	p.decoder = shard.NewProductDecoder(p.layer, r.config, coded.NewDecoder(code, coded.DecoderConfig{}), coded.Forward)
 	return p, nil
 }

@@ -13,7 +13,8 @@ import (
 // columns of a product is made with a range of whole rows.
 type Linear struct {
 	resident
-	config LinearConfig
+	config  LinearConfig
+	byBatch bool // a chunk is of some rows of the operand, with all of the shard
 }
 
 var _ coded.Shard = (*Linear)(nil)
@@ -25,7 +26,7 @@ func NewLinear(l coded.Layer, slot int, pool *kernel.Pool) (*Linear, error) {
 	if l.Kind != KindLinear {
 		err = fmt.Errorf("kind %q, want %q", l.Kind, KindLinear)
 	}
-	s := &Linear{config: config}
+	s := &Linear{config: config, byBatch: l.ByBatch}
 	if err == nil {
 		s.resident, err = newResident(l, slot, config, pool)
 	}
@@ -37,7 +38,8 @@ func NewLinear(l coded.Layer, slot int, pool *kernel.Pool) (*Linear, error) {
 
 // Multiply implements coded.Shard. Forward takes X [batch, in] and gives the
 // chunk's columns of X * sum_j G_ij W_j, Backward takes dY [batch, out] and
-// gives the chunk's columns of dY * (sum_j G_ij W^j)^T.
+// gives the chunk's columns of dY * (sum_j G_ij W^j)^T. Of a layer that is cut by
+// batch, x is the chunk's rows and the result has all columns.
 func (s *Linear) Multiply(p coded.Product, x coded.Tensor, chunk int) (coded.Tensor, error) {
 	h, err := s.half(p)
 	if err != nil {
@@ -51,6 +53,9 @@ func (s *Linear) Multiply(p coded.Product, x coded.Tensor, chunk int) (coded.Ten
 		return coded.Tensor{}, err
 	}
 	lo, hi := ChunkRange(rows, s.chunks, chunk)
+	if s.byBatch {
+		lo, hi = 0, rows
+	}
 	batch, n := x.Shape[0], hi-lo
 	y := h.product.resize(batch, n)
 	kernel.Gemm(s.pool, false, true, batch, n, cols, 1, x.Data, cols, h.w.Data[lo*cols:], cols, 0, y.Data, n)

@@ -301,7 +301,7 @@ func (r *round) compute(ctx context.Context, a *answers) error {
 		}
 		a.list[chunk] = a.list[chunk][:0]
 		for _, slot := range slots {
-			t, err := l.shards[slot].Multiply(r.round.Product, r.operand.Tensor, chunk)
+			t, err := l.shards[slot].Multiply(r.round.Product, l.Operand(r.operand.Tensor, chunk), chunk)
 			if err != nil {
 				return err
 			}

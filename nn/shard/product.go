@@ -43,6 +43,7 @@ type ProductDecoder struct {
 	chunks  int
 	config  Config
 	product coded.Product
+	byBatch bool // whatever the kind: see coded.Layer
 	decoder *coded.Decoder
 
 	have    []int
@@ -55,7 +56,7 @@ type ProductDecoder struct {
 // NewProductDecoder returns the decoder of a product of a layer whose
 // configuration is c and whose code is the decoder's.
 func NewProductDecoder(l coded.Layer, c Config, d *coded.Decoder, p coded.Product) *ProductDecoder {
-	return &ProductDecoder{chunks: l.Chunks, config: c, product: p, decoder: d}
+	return &ProductDecoder{chunks: l.Chunks, config: c, product: p, byBatch: l.ByBatch, decoder: d}
 }
 
 // Decode writes the result of the product of an operand of a shape to dst: from
@@ -70,6 +71,7 @@ func (d *ProductDecoder) Decode(dst coded.Tensor, operand []int, chunks [][]code
 	if err != nil {
 		return err
 	}
+	c.byBatch = c.byBatch || d.byBatch
 	features := c.groups * c.blocks.Total
 	if len(dst.Shape) != 2+len(c.plane) || dst.Shape[0] != c.batch || dst.Shape[1] != features || elements(dst.Shape) != len(dst.Data) {
 		return fmt.Errorf("result of shape %v and %d values, want [%d %d ..]", dst.Shape, len(dst.Data), c.batch, features)
