@@ -1,6 +1,7 @@
 package dist
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -85,6 +86,9 @@ func (s *toyShard) Multiply(p coded.Product, x coded.Tensor, chunk int) (coded.T
 		return coded.Tensor{}, fmt.Errorf("toy: %s operand of shape %v, want %d columns", p, x.Shape, inner)
 	}
 	lo, hi := chunk*width/s.layer.Chunks, (chunk+1)*width/s.layer.Chunks
+	if s.layer.ByBatch {
+		lo, hi = 0, width
+	}
 	y := coded.NewTensor(rows, hi-lo)
 	for i := range rows {
 		for j := lo; j < hi; j++ {
@@ -152,6 +156,7 @@ type toyModel struct {
 	code    *coded.Code
 	decoder *coded.Decoder
 	in, out int
+	batch   int // rows of an operand; 0: 3
 	w       []float64
 	rng     *rand.Rand
 }
@@ -186,10 +191,11 @@ func (m *toyModel) random(rows, cols int) coded.Tensor {
 
 // operand draws an operand for a product.
 func (m *toyModel) operand(p coded.Product) coded.Tensor {
+	rows := cmp.Or(m.batch, 3)
 	if p == coded.Forward {
-		return m.random(3, m.in)
+		return m.random(rows, m.in)
 	}
-	return m.random(3, m.out)
+	return m.random(rows, m.out)
 }
 
 // want is the product of the truth.
@@ -243,12 +249,16 @@ func (m *toyModel) decode(p coded.Product, answers [][]coded.Answer, rows int) (
 			return nil, err
 		}
 		lo, hi := chunk*width/len(answers), (chunk+1)*width/len(answers)
+		if m.layer.ByBatch {
+			lo, hi = 0, width
+		}
+		first, last := m.layer.Rows(rows, chunk)
 		for block := range m.code.K() {
-			for i := range rows {
+			for i := first; i < last; i++ {
 				for j := lo; j < hi; j++ {
 					var sum float64
 					for a, d := range w.D[block] {
-						sum += d * float64(list[a].Result.Data[i*(hi-lo)+j-lo])
+						sum += d * float64(list[a].Result.Data[(i-first)*(hi-lo)+j-lo])
 					}
 					y[i*n+block*width+j] = float32(sum)
 				}

@@ -142,7 +142,7 @@ func decodeTo[S coded.Shard](t testing.TB, y coded.Tensor, shards []S, l coded.L
 	for chunk := range l.Chunks {
 		var answers []coded.Answer
 		for _, slot := range set {
-			r, err := shards[slot].Multiply(p, x, chunk)
+			r, err := shards[slot].Multiply(p, l.Operand(x, chunk), chunk)
 			if err != nil {
 				t.Fatal(err)
 			}

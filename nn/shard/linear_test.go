@@ -66,6 +66,32 @@ func TestProductsFromEverySet(t *testing.T) {
 	}
 }
 
+// A layer that is cut by batch gives the same products, from the rows of each
+// chunk alone.
+func TestProductsByBatch(t *testing.T) {
+	const in, out, batch = 10, 7, 5
+	rng := rand.New(rand.NewPCG(1, 5))
+	config := shard.LinearConfig{In: in, Out: out, Backward: true}
+	layer := newLayer(t, "fc", config, trigonometric(4, 2), 3)
+	layer.ByBatch = true
+	weight, x, dy := normal(rng, in*out), normal(rng, batch*in), normal(rng, batch*out)
+	shards := newShards(t, layer, config, weight, nil)
+	for _, set := range everySet(4, 2) {
+		y := decodeProduct(t, shards, layer, config, coded.Forward, matrix(batch, in, x), set)
+		if d := difference(t, y, product(x, false, weight, true, batch, in, out)); !(d <= 1e-5) {
+			t.Errorf("slots %v: Y differs by %.2g of its largest entry", set, d)
+		}
+		dx := decodeProduct(t, shards, layer, config, coded.Backward, matrix(batch, out, dy), set)
+		if d := difference(t, dx, product(dy, false, weight, false, batch, out, in)); !(d <= 1e-5) {
+			t.Errorf("slots %v: dX differs by %.2g of its largest entry", set, d)
+		}
+	}
+	rows := layer.Operand(matrix(batch, in, x), 1)
+	if r, err := shards[0].Multiply(coded.Forward, rows, 1); err != nil || r.Shape[0] != 2 || r.Shape[1] != 4 {
+		t.Errorf("rows 1 and 2 of 5 give a result of shape %v, error %v; want [2 4]", r.Shape, err)
+	}
+}
+
 func TestChunkRangesTile(t *testing.T) {
 	for size := 1; size <= 12; size++ {
 		for chunks := 1; chunks <= size; chunks++ {

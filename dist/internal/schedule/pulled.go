@@ -56,8 +56,9 @@ func NewPulled(readiness func() Covered, workers, chunks int) *Pulled {
 	return s
 }
 
-// NewSpeculative returns the schedule in which idle workers repeat what is not
-// done, the chunks of least cover first, once a part of all chunks is ready.
+// NewSpeculative returns the schedule in which every worker gets one chunk at a
+// time, and idle workers repeat what is not done, the chunks of least cover first,
+// once a part of all chunks is ready.
 func NewSpeculative(readiness func() Covered, workers, chunks int, after float64) *Pulled {
 	s := NewPulled(readiness, workers, chunks)
 	s.backups = int(after * float64(chunks))
@@ -79,6 +80,9 @@ func (s *Pulled) Reset() {
 
 // Next implements Schedule.
 func (s *Pulled) Next(worker int, idle bool, now float64) (chunk int, after float64, ok bool) {
+	if s.backups >= 0 && !idle {
+		return 0, 0, false // a part is as much as a worker's share
+	}
 	offset, given := Offset(worker, s.workers, len(s.ranks)), s.given(worker)
 	if s.thin > 0 {
 		if chunk, ok = Next(s.ranks, offset, Enough, given); ok {
