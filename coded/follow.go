@@ -16,9 +16,6 @@ type Follower interface {
 	// Reset begins with the states of a sufficient set of slots after one update,
 	// in the order of slots, which are believed.
 	Reset(states []ShardState) error
-	// Refresh takes the weights, not the momenta, from states that CheckState has
-	// found right: what rounding has set apart is together again.
-	Refresh(states []ShardState) error
 	// Accumulate and Apply are those of Shard.
 	Accumulate(x, dy Tensor) error
 	Apply(u Update) error

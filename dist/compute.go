@@ -247,6 +247,8 @@ func (s *session) operate(ctx context.Context, h *heldShard, op *operation) erro
 		return nil
 	case opDonate, opFetch:
 		return s.give(h, op.header)
+	case opKeep:
+		return s.save(h, op.header)
 	}
 	return fmt.Errorf("unknown operation %d", op.kind)
 }
@@ -319,5 +321,5 @@ func (s *session) fail(h *heldShard, op *operation, err error) {
 }
 
 func (k opKind) String() string {
-	return [...]string{"place", "repair", "gradient", "update", "donation", "fetch"}[k]
+	return [...]string{"place", "repair", "gradient", "update", "donation", "fetch", "copy"}[k]
 }

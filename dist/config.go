@@ -17,6 +17,9 @@ type CoordinatorConfig struct {
 	Slots int
 	// Run identifies the run: workers serve one run at a time. Empty: random.
 	Run string
+	// Resume is the number of a Keep of an earlier coordinator of this run: see
+	// Coordinator.Resume. 0: none.
+	Resume uint64
 	// Name is how workers name the coordinator in errors. Empty: "coordinator".
 	Name string
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -37,7 +38,8 @@ type Coordinator struct {
 	applied  int // step of the last update
 	step     int // newest step heard of
 	lastID   uint64
-	lastOp   uint64
+	lastOp   uint64   // begins at random: workers may know numbers of a coordinator before this one
+	resume   uint64   // number of the copies to go on with; 0: none
 	rounds   []*round // that want results, oldest first
 	fetches  map[uint64]*fetch
 	repairs  map[uint64]*repair
@@ -59,6 +61,7 @@ type placement struct {
 	absent   []bool           // by slot: its worker was lost with the shard, and may come back with it
 	covers   []*cover         // for reuse
 	verifier *verifier        // nil: answers are not tested
+	offers   map[int]*link    // by slot, during Place: the workers that are to use their own copy
 
 	rough      bool      // a repair would amplify rounding too much
 	roughUntil time.Time // no rebuild before
@@ -101,6 +104,8 @@ func NewCoordinator(cfg CoordinatorConfig) (*Coordinator, error) {
 	for i := range c.missing {
 		c.missing[i] = fmt.Sprintf("slot %d (no worker has joined)", i)
 	}
+	c.resume = cfg.Resume
+	c.lastOp = rand.Uint64N(1<<62) + 1
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c, nil
 }

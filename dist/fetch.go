@@ -97,9 +97,7 @@ func (c *Coordinator) fetchFrom(ctx context.Context, layer string, only []int) (
 		}
 		select {
 		case <-f.done:
-			states := c.gathered(f)
-			c.refresh(f, states)
-			return states, nil
+			return c.gathered(f), nil
 		case <-hedge.C:
 			c.mu.Lock()
 			f.hedged = true

@@ -38,6 +38,7 @@ func (c *Coordinator) AddWorker(ctx context.Context, conn *Conn) (gone <-chan st
 		done:   make(chan struct{}),
 		slot:   -1,
 		shards: map[string]*holding{},
+		saved:  map[string]Held{},
 		tasks:  map[taskKey]handout{},
 		open:   map[uint64]struct{}{},
 	}
@@ -67,6 +68,7 @@ func (c *Coordinator) AddWorker(ctx context.Context, conn *Conn) (gone <-chan st
 
 // enter seats a worker and starts its sender and its reader.
 func (c *Coordinator) enter(l *link, held []Held) {
+	l.noteSaved(held)
 	c.seat(l)
 	l.stale = len(c.layers) > 0
 	l.cursor = c.log.end()
@@ -145,13 +147,22 @@ func (c *Coordinator) wish(name string) int {
 	return -1
 }
 
+// want is wish for a worker: before anything is placed the slot of the copies that
+// it has kept counts most.
+func (c *Coordinator) want(l *link) int {
+	if slot := l.savedSlot(c.resume); slot >= 0 && slot < len(c.slots) && len(c.layers) == 0 {
+		return slot
+	}
+	return c.wish(l.name)
+}
+
 // seat gives a worker a slot if one is free. Before anything is placed, a
 // worker that has another's slot by chance makes way.
 func (c *Coordinator) seat(l *link) {
-	want := c.wish(l.name)
+	want := c.want(l)
 	if want >= 0 {
 		holder := c.slots[want]
-		if holder == nil || len(c.layers) == 0 && c.wish(holder.name) != want {
+		if holder == nil || len(c.layers) == 0 && c.want(holder) != want {
 			c.sit(l, want)
 			if holder != nil {
 				holder.slot = -1
@@ -211,7 +222,7 @@ func (c *Coordinator) mark(slot int, may func(layer string) bool) {
 func (c *Coordinator) adopt(l *link, held []Held) {
 	for _, h := range held {
 		p := c.layers[h.Layer]
-		if p == nil || h.Slot != l.slot || h.Placed != p.id || h.State < p.version || h.State > c.version {
+		if p == nil || h.Saved != 0 || h.Slot != l.slot || h.Placed != p.id || h.State < p.version || h.State > c.version {
 			continue
 		}
 		if pos, ok := c.log.after(h.State); ok {

@@ -26,7 +26,8 @@ type link struct {
 	sending bool   // the sender is writing
 	cursor  uint64 // position in the log of the next entry to look at
 	shards  map[string]*holding
-	urgent  []*Message // go out before anything else
+	saved   map[string]Held // by layer: copies that the worker has kept
+	urgent  []*Message      // go out before anything else
 	ordered []orderedMessage
 	tasks   map[taskKey]handout // handed out and not answered
 	stats   LinkStats           // but for what LinkStats fills in

@@ -27,7 +27,8 @@ const (
 	KindState                    // W->C: the state
 	KindPing                     // both ways: an empty message that wants a Pong
 	KindPong
-	KindBye // both ways: the sender leaves of its own will; or refuses, Error
+	KindBye  // both ways: the sender leaves of its own will; or refuses, Error
+	KindKeep // C->W: keep a copy of the shard as it is after State updates, as Saved
 )
 
 // The roles that a Hello states.
@@ -43,6 +44,7 @@ type Held struct {
 	State  int    `msgpack:"n"` // updates that the shard has applied
 	Placed uint64 `msgpack:"p"` // the placement that it belongs to
 	Source uint64 `msgpack:"j"` // the placement or the repair that it came by
+	Saved  uint64 `msgpack:"k"` // if not 0, it is the copy kept under this number
 }
 
 // Header is the part of a message that goes through msgpack. Which fields
@@ -68,6 +70,7 @@ type Header struct {
 	Place   *coded.Layer  `msgpack:"y,omitempty"`
 	Placed  uint64        `msgpack:"b,omitempty"` // the placement of the layer (Place, Receive)
 	Update  *coded.Update `msgpack:"u,omitempty"`
+	Saved   uint64        `msgpack:"q,omitempty"` // the number of the copy to keep (Keep), or to use (Place)
 	Held    []Held        `msgpack:"i,omitempty"` // shards that the worker still holds (Hello)
 	Flops   float64       `msgpack:"g,omitempty"` // what the chunk cost, if the shard can tell (Result)
 	Nanos   int64         `msgpack:"m,omitempty"` // how long it took (Result)

@@ -35,12 +35,13 @@ func (c *Coordinator) Place(ctx context.Context, l coded.Layer, state func(slot 
 	limit := c.cfg.RepairDeadline + c.cfg.Wait
 	bounded, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not within %v", limit))
 	defer stop()
-	if err := c.await(bounded, func() bool { have, _ := c.placed(p); return sufficient(p.code, have) }); err != nil {
+	defer c.endOffers(p)
+	if err := c.awaitPlaced(bounded, p, state, func() bool { have, _ := c.placed(p); return sufficient(p.code, have) }); err != nil {
 		return fmt.Errorf("dist: place layer %s: %w", l.Name, c.notPlaced(p, err))
 	}
 	grace, cancel := context.WithTimeout(ctx, placeGrace)
 	defer cancel()
-	err = c.await(grace, func() bool { _, all := c.placed(p); return all })
+	err = c.awaitPlaced(grace, p, state, func() bool { _, all := c.placed(p); return all })
 	if err != nil && grace.Err() == nil || ctx.Err() != nil {
 		return fmt.Errorf("dist: place layer %s: %w", l.Name, err)
 	}
@@ -61,26 +62,38 @@ func (c *Coordinator) prepare(l coded.Layer, state func(slot int) ([]coded.Tenso
 	}
 	l.Config = slices.Clone(l.Config)
 	p := &placement{layer: l, code: code, states: make([][]coded.Tensor, code.N()), absent: make([]bool, code.N())}
+	p.offers = c.offered(l)
 	for slot := range p.states {
-		tensors, err := state(slot)
-		if err != nil {
-			return nil, fmt.Errorf("state of slot %d: %w", slot, err)
+		if p.offers[slot] != nil {
+			continue
 		}
-		for _, t := range tensors {
-			p.states[slot] = append(p.states[slot], coded.Tensor{Shape: slices.Clone(t.Shape), Data: slices.Clone(t.Data)})
+		if p.states[slot], err = stateOf(slot, state); err != nil {
+			return nil, err
 		}
 	}
-	p.verifier, err = c.newVerifier(l, p.all())
+	p.verifier, err = c.newVerifier(l, slotStates(p.states))
 	return p, err
 }
 
-// all lists the states of all slots.
-func (p *placement) all() []coded.ShardState {
-	states := make([]coded.ShardState, len(p.states))
-	for slot, state := range p.states {
-		states[slot] = coded.ShardState{Slot: slot, State: state}
+// stateOf copies the state of a slot.
+func stateOf(slot int, state func(slot int) ([]coded.Tensor, error)) (copies []coded.Tensor, err error) {
+	tensors, err := state(slot)
+	if err != nil {
+		return nil, fmt.Errorf("state of slot %d: %w", slot, err)
 	}
-	return states
+	for _, t := range tensors {
+		copies = append(copies, coded.Tensor{Shape: slices.Clone(t.Shape), Data: slices.Clone(t.Data)})
+	}
+	return copies, nil
+}
+
+// slotStates lists the states of all slots.
+func slotStates(states [][]coded.Tensor) []coded.ShardState {
+	list := make([]coded.ShardState, len(states))
+	for slot, state := range states {
+		list[slot] = coded.ShardState{Slot: slot, State: state}
+	}
+	return list
 }
 
 // install makes a placement the one of its layer and sends the states.
@@ -108,7 +121,7 @@ func (c *Coordinator) install(p *placement) {
 		l.dropLayer(name)
 	}
 	for slot := range p.code.N() {
-		if l := c.slots[slot]; l != nil && !l.resting() {
+		if l := c.slots[slot]; l != nil && !l.resting() && (p.states[slot] != nil || p.offers[slot] == l) {
 			c.give(l, p)
 		}
 	}
@@ -119,13 +132,17 @@ func (c *Coordinator) install(p *placement) {
 func (c *Coordinator) give(l *link, p *placement) {
 	l.shards[p.layer.Name] = &holding{source: p.id, base: p.version, applied: p.version, next: p.pos}
 	l.cursor = min(l.cursor, p.pos)
-	l.say(&Message{
+	m := &Message{
 		Header: Header{
 			Kind: KindPlace, Layer: p.layer.Name, Round: p.id, Slot: l.slot,
 			State: p.version, Place: &p.layer, Placed: p.id,
 		},
 		Tensors: p.states[l.slot],
-	})
+	}
+	if p.offers[l.slot] == l && m.Tensors == nil {
+		m.Saved = c.resume
+	}
+	l.say(m)
 	p.states[l.slot] = nil
 }
 

@@ -76,6 +76,12 @@ func (c *Coordinator) rebuild(ctx context.Context, p *placement, set []int) erro
 		return err
 	}
 	c.mu.Lock()
+	version := c.version // of this goroutine alone
+	c.mu.Unlock()
+	if err := c.follow(p, version, states); err != nil {
+		return err
+	}
+	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return ErrClosed

@@ -134,6 +134,11 @@ func (c *Coordinator) onApplied(l *link, m *Message) error {
 	if h == nil || m.Round != h.source {
 		return nil // of a shard that has been replaced
 	}
+	if m.Error != "" {
+		l.dropLayer(m.Layer)
+		c.heal()
+		return nil
+	}
 	if m.State < h.applied || m.State > c.version {
 		return fmt.Errorf("layer %s: shard at update %d, want %d to %d", m.Layer, m.State, h.applied, c.version)
 	}

@@ -43,6 +43,8 @@ type session struct {
 	newest   map[string]uint64   // repair, by layer
 	changed  chan struct{}       // closed and replaced when an inbox comes
 	broken   error               // why the worker ended the session itself
+
+	offer []Held // copies that were kept before the session
 }
 
 // outQueue is how many messages wait for the writer.
@@ -169,6 +171,8 @@ func (s *session) hello() *Message {
 	for _, h := range s.shards {
 		m.Held = append(m.Held, h.describe())
 	}
+	m.Held = append(m.Held, s.offer...)
+	m.Held = m.Held[:min(len(m.Held), maxHeld)]
 	return m
 }
 
@@ -273,7 +277,7 @@ func (s *session) handle(m *Message) error {
 	case KindCancel:
 		s.onCancel(m)
 		return nil
-	case KindDonate, KindFetch:
+	case KindDonate, KindFetch, KindKeep:
 		return s.onGive(m)
 	case KindReceive:
 		return s.onReceive(m)
@@ -292,8 +296,15 @@ func (s *session) onPlace(m *Message) error {
 	if err != nil {
 		return err
 	}
-	h.add(&operation{kind: opPlace, at: s.arrivals, state: slices.Clone(m.Tensors)})
+	op := &operation{kind: opPlace, at: s.arrivals, state: slices.Clone(m.Tensors)}
 	clear(m.Tensors)
+	if m.Saved != 0 {
+		if op.state, op.borrowed = s.w.savedState(s.run, h, m.Saved), true; op.state == nil {
+			s.cannotPlace(m.Header)
+			return nil
+		}
+	}
+	h.add(op)
 	s.forgetInboxes(m.Layer)
 	s.replaceShard(h)
 	return nil
@@ -420,12 +431,17 @@ func (s *session) onCancel(m *Message) {
 func (s *session) onGive(m *Message) error {
 	h := s.shards[m.Layer]
 	if h == nil || m.State > h.tail || m.Slot != h.slot {
-		s.cannotGive(m.Header, "no such shard")
+		if m.Kind != KindKeep {
+			s.cannotGive(m.Header, "no such shard")
+		}
 		return nil
 	}
 	kind := opFetch
-	if m.Kind == KindDonate {
+	switch m.Kind {
+	case KindDonate:
 		kind = opDonate
+	case KindKeep:
+		kind = opKeep
 	}
 	h.add(&operation{kind: kind, at: s.arrivals, header: m.Header})
 	return nil

@@ -43,6 +43,7 @@ const (
 	opUpdate
 	opDonate
 	opFetch
+	opKeep
 )
 
 type operation struct {

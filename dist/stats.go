@@ -13,6 +13,7 @@ type Stats struct {
 	Updates  int     // handed over
 	Repairs  int     // completed
 	Rebuilds int     // layers encoded anew
+	Resumed  int     // shards that workers had kept for a coordinator to go on with
 	Refused  int     // answers that were found wrong
 	Work     float64 // spent on chunks of products: flops where shards can tell, else chunks
 	Wasted   float64 // of it, what no decoding used

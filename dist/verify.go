@@ -66,10 +66,15 @@ type followUpdate struct {
 	version int // after it
 }
 
+// verifies tells whether the answers of a layer are tested.
+func (c *Coordinator) verifies(l coded.Layer) bool {
+	return c.cfg.Verify != nil && c.cfg.Verify.Followers[l.Kind] != nil
+}
+
 // newVerifier makes the verifier of a layer from the states of its slots, nil if
 // it is not to be tested.
 func (c *Coordinator) newVerifier(l coded.Layer, states []coded.ShardState) (*verifier, error) {
-	if c.cfg.Verify == nil || c.cfg.Verify.Followers[l.Kind] == nil {
+	if !c.verifies(l) {
 		return nil, nil
 	}
 	follower, err := c.cfg.Verify.Followers[l.Kind](l, c.cfg.Verify.Rand)
@@ -265,19 +270,18 @@ func (c *Coordinator) verifyState(l *link, m *Message) error {
 	})
 }
 
-// refresh lets the follower begin anew with states that it has found right.
-func (c *Coordinator) refresh(f *fetch, states []coded.ShardState) {
-	v := f.place.verifier
+// follow lets the follower of a layer that has been encoded anew begin with the
+// states of all its slots.
+func (c *Coordinator) follow(p *placement, version int, states [][]coded.Tensor) error {
+	v := p.verifier
 	if v == nil {
-		return
+		return nil
 	}
-	c.advance(v, f.version)
+	c.advance(v, version)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.version != f.version || v.broken != nil {
-		return
+	if v.version != version || v.broken != nil {
+		return v.broken
 	}
-	if err := v.follower.Refresh(states); err != nil {
-		c.cfg.Log.Warn("sums for the verification not refreshed", "layer", f.place.layer.Name, "err", err)
-	}
+	return v.follower.Reset(slotStates(states))
 }

@@ -43,8 +43,6 @@ func (f *toyFollower) Reset(states []coded.ShardState) error {
 	return nil
 }
 
-func (f *toyFollower) Refresh([]coded.ShardState) error { return nil }
-
 func (f *toyFollower) Accumulate(x, dy coded.Tensor) error {
 	for _, s := range f.shards {
 		if err := s.Accumulate(x, dy); err != nil {

@@ -71,6 +71,8 @@ type Worker struct {
 	session *session
 	kept    map[string]parked // by layer, of a session that broke
 	keptRun string
+	saved   map[string]savedShard // by layer, of the last checkpoint of a run
+	savedOf string                // the run
 	expire  *time.Timer
 }
 
@@ -200,6 +202,10 @@ func (w *Worker) open(ctx context.Context, conn *Conn, run string) (*session, er
 		}
 	}
 	w.forget()
+	if w.savedOf != run {
+		w.saved = nil
+	}
+	s.offer = w.offers()
 	w.session = s
 	return s, nil
 }
@@ -221,6 +227,8 @@ func (w *Worker) serve(ctx context.Context, s *session) {
 	if !errors.Is(err, errBye) && ctx.Err() == nil {
 		w.kept, w.keptRun = s.park(), s.run
 		w.expire = time.AfterFunc(w.cfg.Keep, w.dropKept)
+	} else {
+		w.saved = nil
 	}
 	close(s.done)
 }
@@ -230,6 +238,7 @@ func (w *Worker) dropKept() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.forget()
+	w.saved = nil
 }
 
 func (w *Worker) forget() {

@@ -95,7 +95,7 @@ func (c *console) start(e startEvent) error {
 		fmt.Fprintf(text, "  passed over a broken checkpoint: %s\n", b)
 	}
 	if e.Resumed != "" {
-		fmt.Fprintf(text, "  resumed  %s\n", e.Resumed)
+		fmt.Fprintf(text, "  resumed  %s, for which the workers had kept %d shards\n", e.Resumed, e.Kept)
 	}
 	fmt.Fprintf(text, "  files    %s\n", f.Out)
 	_, err := io.WriteString(c.w, text.String())

@@ -20,6 +20,7 @@ type startEvent struct {
 	Params  int         `json:"parameters"`        // numbers in the model
 	Trained int         `json:"trained"`           // those that are not frozen
 	Resumed string      `json:"resumed,omitempty"` // the checkpoint that the run goes on from
+	Kept    int         `json:"kept,omitempty"`    // shards that workers had kept for it
 	Broken  []string    `json:"broken,omitempty"`  // newer checkpoints that could not be read, and why
 }
 

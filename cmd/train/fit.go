@@ -60,6 +60,9 @@ func (r *run) newTrainer() (err error) {
 func (r *run) startEvent() startEvent {
 	e := startEvent{Event: "start", Config: r.runFlags, Workers: r.workerNames(), Layers: r.layers, Steps: r.totalSteps(), Resumed: r.resumed.Dir,
 		Groups: r.Groups, Params: r.parameters, Trained: r.trained}
+	if r.cluster != nil {
+		e.Kept = r.cluster.coordinator.Stats().Resumed
+	}
 	for _, err := range r.resumed.Broken {
 		e.Broken = append(e.Broken, oneLine(err))
 	}
@@ -131,6 +134,11 @@ func (r *run) checkpoint(ctx context.Context, why string) error {
 			return err
 		}
 		return fmt.Errorf("checkpoint: %w", err)
+	}
+	if r.cluster != nil {
+		if err := r.cluster.keepCopies(path); err != nil {
+			return fmt.Errorf("checkpoint: %w", err)
+		}
 	}
 	return r.events.emit(checkpointEvent{"checkpoint", path, r.trainer.Position().Step, why})
 }

@@ -257,6 +257,40 @@ func TestKilledRunIsResumed(t *testing.T) {
 	}
 }
 
+// Workers of their own wait for a run whose process has died, and have their
+// shards ready for the one that goes on from its checkpoint.
+func TestWorkersOutliveTheirRun(t *testing.T) {
+	t.Chdir(t.TempDir())
+	first, seed := serveWorker(t, "ann", "127.0.0.1:0", "", "")
+	workers := []*process{first}
+	for _, name := range []string{"bob", "cy", "di"} {
+		w, _ := serveWorker(t, name, "127.0.0.1:0", seed, "")
+		workers = append(workers, w)
+	}
+	p := start(t, append(longRun, "--workers=0", "--join="+seed, "--min-workers=4", "--checkpoint-every=10")...)
+	p.until(`"event":"checkpoint"`)
+	p.until(`"event":"checkpoint"`)
+	p.until(`"event":"step"`) // the copies were made before its update
+	p.signal(syscall.SIGKILL)
+	p.wait()
+
+	p = start(t, "run", "--resume=a", "--json=-")
+	if line := p.until(`"event":"start"`); !strings.Contains(line, `"resumed":"a/checkpoints/step-`) || !strings.Contains(line, `"kept":`) {
+		t.Errorf("the run did not go on with what its workers had kept: %s", line)
+	}
+	p.untilAnswered(1, 2, 3, 4)
+	p.signal(syscall.SIGINT)
+	if _, status := p.wait(); status != exitInterrupted {
+		t.Errorf("exit status %d, want %d: %s", status, exitInterrupted, p.stderr.String())
+	}
+	for _, w := range workers {
+		w.signal(syscall.SIGTERM)
+		if _, status := w.wait(); status != exitDone {
+			t.Errorf("worker: exit status %d, want 0: %s", status, w.stderr.String())
+		}
+	}
+}
+
 // Workers that freeze leave the others too few: with --wait the step is made when
 // they thaw. If they die, the run goes back to its checkpoint.
 func TestMoreLostThanTheCodeAllows(t *testing.T) {
@@ -351,6 +385,18 @@ func TestFrozenAtTheEnd(t *testing.T) {
 	}
 }
 
+// serveWorker starts a worker and waits for it; at is where it gossips.
+func serveWorker(t *testing.T, name, bind, join, key string) (p *process, at string) {
+	t.Helper()
+	args := []string{"worker", "--bind=" + bind, "--name=" + name, "--key=" + key}
+	if join != "" {
+		args = append(args, "--join="+join)
+	}
+	p = start(t, args...)
+	_, at, _ = strings.Cut(strings.TrimSpace(p.until("gossip at")), "gossip at ")
+	return p, at
+}
+
 // Workers at another address join a run that starts none; those without the
 // cluster's key do not.
 func TestTwoAddresses(t *testing.T) {
@@ -361,13 +407,8 @@ func TestTwoAddresses(t *testing.T) {
 		}
 	}
 	serve := func(name, join, key string) (p *process, at string) {
-		args := []string{"worker", "--bind=127.0.0.2:0", "--name=" + name, "--key=" + key}
-		if join != "" {
-			args = append(args, "--join="+join)
-		}
-		p = start(t, args...)
-		_, at, _ = strings.Cut(strings.TrimSpace(p.until("gossip at")), "gossip at ")
-		return p, at
+		t.Helper()
+		return serveWorker(t, name, "127.0.0.2:0", join, key)
 	}
 	first, seed := serve("one-1", "", "key")
 	second, _ := serve("two-2", seed, "key")

@@ -56,6 +56,11 @@ func (r *run) restore(ctx context.Context, cause error, retry *retries) error {
 	if err := r.loadNewest(r.folder.join(checkpointsName)); err != nil {
 		return fmt.Errorf("%w; go back to a checkpoint: %w", cause, err)
 	}
+	kept, err := readCopies(r.resumed.Dir)
+	if err != nil {
+		return err
+	}
+	r.cluster.coordinator.Resume(kept.Number)
 	if err := nn.Place(ctx, r.model, r.resumed.Momenta); err != nil {
 		return fmt.Errorf("%w; go back to %s: %w", cause, r.resumed.Dir, err)
 	}

@@ -150,7 +150,13 @@ func (r *run) countWorkers(ctx context.Context) error {
 // startCluster starts the workers and gives the placed layers their executor.
 func (r *run) startCluster(ctx context.Context) error {
 	r.cluster.emit = r.events.emit
-	r.cluster.config = dist.CoordinatorConfig{Slots: r.N, Wait: r.Wait, Record: r.recorder, Replay: r.replay}
+	kept, err := readCopies(r.resumed.Dir)
+	if err != nil {
+		return fmt.Errorf("--resume: %w", err)
+	}
+	r.cluster.config = dist.CoordinatorConfig{
+		Slots: r.N, Run: kept.Run, Resume: kept.Number, Wait: r.Wait, Record: r.recorder, Replay: r.replay,
+	}
 	if r.Verify {
 		r.cluster.config.Verify = &dist.Verification{Followers: shard.Followers()}
 	}

@@ -140,10 +140,6 @@ func TestFollowerBelievesTheHonest(t *testing.T) {
 					f.train(u, 1+step%2)
 				}
 				f.honest("after 400 updates")
-				if err := f.follower.Refresh(f.states()[1:]); err != nil {
-					t.Fatal(err)
-				}
-				f.honest("refreshed")
 				u.Step = 400
 				if err := f.follower.Apply(u); err != nil { // again: no change
 					t.Fatal(err)
@@ -225,7 +221,7 @@ func TestFollowerErrors(t *testing.T) {
 		"slot -1":                     f.follower.CheckState(-1, nil),
 		"state of 0 tensors, want 2":  f.follower.CheckState(0, nil),
 		"tensor 1 of the state":       f.follower.CheckState(0, []coded.Tensor{coded.NewTensor(8, 24), coded.NewTensor(8, 23)}),
-		"refresh: slot 0: state of":   f.follower.Refresh([]coded.ShardState{{}}),
+		"follow: slot 0: state of":    f.follower.Reset([]coded.ShardState{{}}),
 		"too few results":             f.follower.Reset(f.states()[:3]),
 		"dY has shape":                f.follower.Accumulate(coded.NewTensor(2, 24), coded.NewTensor(3, 32)),
 		"step below 1":                f.follower.Apply(coded.Update{}),

@@ -1,0 +1,197 @@
+package dist
+
+import (
+	"context"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/coda-ml/coda/coded"
+)
+
+// When a checkpoint has been written, the workers are told to keep a copy of their
+// shards as they are then. So a coordinator that goes on from the checkpoint,
+// because the one before it died or because too many workers did, has to encode and
+// send only the shards of those that have none. A copy has a number, which is
+// noted beside the checkpoint.
+
+// savedShard is the copy of a shard on a worker. It is never written again.
+type savedShard struct {
+	layer  coded.Layer
+	number uint64
+	slot   int
+	state  []coded.Tensor
+}
+
+// save keeps a copy of a shard. One that is not at the wanted version is left: it
+// is no error to have none.
+func (s *session) save(h *heldShard, asked Header) error {
+	if h.shard == nil || h.version != asked.State {
+		return nil
+	}
+	c := savedShard{layer: h.layer, number: asked.Saved, slot: h.slot}
+	err := s.w.guard(func() error {
+		for _, t := range h.shard.State() {
+			c.state = append(c.state, coded.Tensor{Shape: slices.Clone(t.Shape), Data: slices.Clone(t.Data)})
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	if s.w.saved == nil || s.w.savedOf != s.run {
+		s.w.saved, s.w.savedOf = map[string]savedShard{}, s.run
+	}
+	if len(s.w.saved) < maxHeld {
+		s.w.saved[h.layer.Name] = c
+	}
+	return nil
+}
+
+// offers describes the copies, in the order of their layers. It needs mu.
+func (w *Worker) offers() (list []Held) {
+	for _, name := range slices.Sorted(maps.Keys(w.saved)) {
+		c := w.saved[name]
+		list = append(list, Held{Layer: name, Slot: c.slot, Saved: c.number})
+	}
+	return list
+}
+
+// savedState returns the copy of a shard that is about to be placed, nil if there
+// is none of that number, or of another layer or slot.
+func (w *Worker) savedState(run string, h *heldShard, number uint64) []coded.Tensor {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c, ok := w.saved[h.layer.Name]
+	if !ok || w.savedOf != run || c.number != number || c.slot != h.slot || !reflect.DeepEqual(c.layer, h.layer) {
+		return nil
+	}
+	return c.state
+}
+
+// cannotPlace tells the coordinator that there is no copy to place.
+func (s *session) cannotPlace(asked Header) {
+	m := &Message{Header: Header{Kind: KindApplied, Layer: asked.Layer, Round: asked.Round, Slot: asked.Slot, Error: "no such copy"}}
+	s.wg.Go(func() { s.send(m, nil) }) // not from the reader, which must not wait for the writer
+}
+
+// Keep makes the workers keep copies of their shards as they are now, in place of
+// those they kept before, and returns the copies' number for Resume. It does not
+// wait for them.
+func (c *Coordinator) Keep() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lastOp++
+	for name, p := range c.layers {
+		pos := max(c.log.newest(), p.pos)
+		for slot, l := range c.slots {
+			if l == nil || !l.shards[name].fresh(c.version) {
+				continue
+			}
+			l.order(pos, &Message{Header: Header{Kind: KindKeep, Layer: name, Slot: slot, State: c.version, Saved: c.lastOp}})
+			l.saved[name] = Held{Layer: name, Slot: slot, Saved: c.lastOp}
+		}
+	}
+	return c.lastOp
+}
+
+// Resume says that the layers placed from now on are as they were at the Keep of
+// that number, of this coordinator or one before it of the same run: workers that
+// have kept their copies are not sent them. 0 ends that.
+func (c *Coordinator) Resume(number uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.resume = number
+}
+
+// noteSaved remembers the copies that a worker offers.
+func (l *link) noteSaved(held []Held) {
+	for _, h := range held {
+		if h.Saved != 0 {
+			l.saved[h.Layer] = h
+		}
+	}
+}
+
+// savedSlot is the slot of the copies that a worker has kept for the run to go on
+// with, -1 if it has none.
+func (l *link) savedSlot(number uint64) int {
+	for _, h := range l.saved {
+		if number != 0 && h.Saved == number {
+			return h.Slot
+		}
+	}
+	return -1
+}
+
+// offered returns by slot the workers that have a copy of a layer to go on with.
+// Where answers are tested none is taken: the copies differ by more rounding from
+// what a new follower begins with than it allows for.
+func (c *Coordinator) offered(layer coded.Layer) map[int]*link {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	offers := map[int]*link{}
+	if c.resume == 0 || c.verifies(layer) {
+		return offers
+	}
+	for slot, l := range c.slots {
+		if l == nil || slot >= layer.Code.N {
+			continue
+		}
+		if h, ok := l.saved[layer.Name]; ok && h.Saved == c.resume && h.Slot == slot {
+			offers[slot] = l
+		}
+	}
+	return offers
+}
+
+// lostOffers returns the slots of offers that came to nothing, and counts and
+// forgets those that were kept. It needs mu.
+func (c *Coordinator) lostOffers(p *placement) (slots []int) {
+	for slot, l := range p.offers {
+		h := l.shards[p.layer.Name]
+		switch {
+		case c.slots[slot] != l || h == nil:
+			slots = append(slots, slot)
+		case h.source != p.id: // repaired meanwhile
+			delete(p.offers, slot)
+		case h.held:
+			c.stats.Resumed++
+			delete(p.offers, slot)
+		}
+	}
+	slices.Sort(slots)
+	return slots
+}
+
+// endOffers ends the time of offers: who does not keep one from now on is repaired.
+func (c *Coordinator) endOffers(p *placement) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lostOffers(p)
+	p.offers = nil
+}
+
+// awaitPlaced is await that sends, meanwhile, the states of slots whose workers
+// turned out to have no copy of them.
+func (c *Coordinator) awaitPlaced(ctx context.Context, p *placement, state func(slot int) ([]coded.Tensor, error), ok func() bool) error {
+	for {
+		var lost []int
+		if err := c.await(ctx, func() bool { lost = c.lostOffers(p); return len(lost) > 0 || ok() }); err != nil || len(lost) == 0 {
+			return err
+		}
+		for _, slot := range lost {
+			tensors, err := stateOf(slot, state)
+			if err != nil {
+				return err
+			}
+			c.mu.Lock()
+			delete(p.offers, slot)
+			p.states[slot] = tensors
+			c.heal()
+			c.mu.Unlock()
+		}
+	}
+}
