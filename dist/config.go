@@ -141,7 +141,10 @@ func (c CoordinatorConfig) withDefaults() (CoordinatorConfig, error) {
 	if c.MinDeadline > c.MaxDeadline {
 		problems = append(problems, fmt.Errorf("least deadline %v is above the largest, %v", c.MinDeadline, c.MaxDeadline))
 	}
-	c.Verify = c.Verify.withDefaults()
+	if c.Verify = c.Verify.withDefaults(); c.Verify != nil {
+		lasting("pause after a wrong answer", &c.Verify.Pause, 5*time.Second)
+		lasting("longest such pause", &c.Verify.MaxPause, max(5*time.Minute, c.Verify.Pause))
+	}
 	if c.Run == "" {
 		c.Run = rand.Text()
 	}

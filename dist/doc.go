@@ -93,6 +93,23 @@
 // store: Dimakis et al., IEEE Trans. Inf. Theory 56(9), 2010), and then applies
 // the log from t on. If the norm of c is too large, all slots are encoded anew.
 //
+// With Verification every answer is tested before it is used, without the weights:
+// a coded.Follower follows s_i = F_i^T z for secret signs z by the same updates, and
+// an honest chunk R = X F_i^T has R z = X s_i (Freivalds, IFIP Congress 1977). Who
+// answers wrongly, because it lies or because a bit has flipped in its shard, loses
+// its shards, is left alone for a time that doubles, and is then repaired.
+//
+// # Losses
+//
+// A connection ends when its machine has been silent for 12 s; a process that is
+// stopped is only slow. A worker keeps its shards when its coordinator is gone, and
+// brings them back on the next connection. Keep makes the workers keep copies of
+// their shards for a checkpoint as well: a coordinator that goes on from it, in the
+// same process or in another of the same Run, takes these over (Resume) and sends
+// only what nobody has. A round for which too few workers are left waits for those
+// that may come back, at most as long as Wait says, and then fails with the names
+// of those that are missing.
+//
 // # What holds
 //
 // Every wait has a bound or is ended by Close. Nothing of a peer is parsed
@@ -110,9 +127,10 @@
 // # What does not
 //
 // A layer's operands are paired in their order within a training step: the first
-// forward operand kept with the first backward one. A worker that answers
-// wrongly is believed, unless Verify is set. Of two workers of one name the one that came first stays,
-// as long as it answers.
+// forward operand kept with the first backward one. Without Verification a
+// worker that answers wrongly is believed; with it, what workers donate to one
+// another is not tested until they answer with it, nor are momenta. Of two workers
+// of one name the one that came first stays, as long as it answers.
 //
 // Whoever holds the key is trusted with the memory limits that the frames have,
 // and with the contents of messages. Without a key, on loopback, every local

@@ -56,6 +56,36 @@ func TestRepairOutlastsTheLog(t *testing.T) {
 	})
 }
 
+// However many workers come at once, few get their shards at a time.
+func TestFewRepairsAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cl := newCluster(t, CoordinatorConfig{Slots: 9, Repairs: 2})
+		open := make(chan struct{})
+		cl.start(0, 9, dialler(cl, func(context.Context) error { <-open; return nil }))
+		m := newToyModel(toyLayer("fc1", coded.Spec{Name: "trigonometric", N: 9, K: 4}, 3, 12, 24), 1)
+		cl.place(m)
+		cl.train(m, 1, 2)
+		back := []string{"worker-2", "worker-4", "worker-6", "worker-8"}
+		for _, name := range back {
+			cl.kill(name)
+		}
+		for _, name := range back {
+			cl.add(name)
+		}
+		cl.train(m, 3, 4)
+		synctest.Wait()
+		cl.c.mu.Lock()
+		n := len(cl.c.repairs)
+		cl.c.mu.Unlock()
+		if n != 2 {
+			t.Errorf("%d repairs at a time, want 2", n)
+		}
+		close(open)
+		cl.awaitEach(StateRepaired, back...)
+		cl.train(m, 5, 6)
+	})
+}
+
 // A repair for which too many donors lag begins when they have caught up, also
 // if the training has paused.
 func TestRepairWaitsForDonorsThatLag(t *testing.T) {

@@ -23,6 +23,7 @@ type Verification struct {
 	Pause, MaxPause time.Duration
 }
 
+// withDefaults returns a copy with a source of its own.
 func (v *Verification) withDefaults() *Verification {
 	if v == nil {
 		return nil
@@ -32,12 +33,6 @@ func (v *Verification) withDefaults() *Verification {
 		var seed [32]byte
 		crand.Read(seed[:])
 		d.Rand = rand.New(rand.NewChaCha8(seed))
-	}
-	if d.Pause <= 0 {
-		d.Pause = 5 * time.Second
-	}
-	if d.MaxPause <= 0 {
-		d.MaxPause = 5 * time.Minute
 	}
 	return &d
 }

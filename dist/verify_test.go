@@ -257,6 +257,17 @@ func TestLiarMakesWay(t *testing.T) {
 	})
 }
 
+func TestVerificationConfig(t *testing.T) {
+	verify := followToys(nil)
+	verify.Pause, verify.MaxPause = -time.Second, -time.Minute
+	_, err := NewCoordinator(CoordinatorConfig{Slots: 1, Verify: verify})
+	for _, want := range []string{"pause after a wrong answer is -1s", "longest such pause is -1m0s"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
+
 // Without its follower a layer cannot be trained on.
 func TestFollowerThatFails(t *testing.T) {
 	noLeaks(t)

@@ -291,6 +291,32 @@ func TestWorkersOutliveTheirRun(t *testing.T) {
 	}
 }
 
+// A worker that is told to stop leaves; it does not fail.
+func TestWorkerLeaves(t *testing.T) {
+	t.Chdir(t.TempDir())
+	first, seed := serveWorker(t, "one-1", "127.0.0.1:0", "", "")
+	var others []*process
+	for _, name := range []string{"two-2", "three-3"} {
+		w, _ := serveWorker(t, name, "127.0.0.1:0", seed, "")
+		others = append(others, w)
+	}
+	p := start(t, append(longRun, "--workers=0", "--join="+seed, "--min-workers=3", "--k=2")...)
+	p.untilAnswered(1, 2, 3)
+	others[1].signal(syscall.SIGTERM)
+	if line := p.until(`"worker":"three-3"`); !strings.Contains(line, `"state":"left"`) {
+		t.Errorf("after SIGTERM: %s", line)
+	}
+	p.untilAnswered(1, 2)
+	p.signal(syscall.SIGINT)
+	p.wait()
+	for _, w := range []*process{first, others[0], others[1]} {
+		w.signal(syscall.SIGINT)
+		if _, status := w.wait(); status != exitDone {
+			t.Errorf("worker: exit status %d, want 0: %s", status, w.stderr.String())
+		}
+	}
+}
+
 // Workers that freeze leave the others too few: with --wait the step is made when
 // they thaw. If they die, the run goes back to its checkpoint.
 func TestMoreLostThanTheCodeAllows(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"train": main})
+	testscript.Main(m, map[string]func(){"train": main, "busytrain": busyMain})
 }
 
 // scriptExits is the command "exits STATUS PROGRAM ARGS...". Whatever fails

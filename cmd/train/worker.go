@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"sync"
+	"time"
 
 	"github.com/coda-ml/coda/dist"
 	"github.com/coda-ml/coda/nn/shard"
@@ -115,5 +117,30 @@ func (w *workerCmd) serve(ctx context.Context, t terminal, key dist.Key, faults 
 		return errors.Join(err, listener.Close())
 	}
 	fmt.Fprintf(t.stdout, "%s serves at %s, gossip at %s\n", w.Name, members.Self().Addr, members.Self().GossipAddr)
-	return worker.Serve(ctx, listener)
+	var announcing sync.WaitGroup
+	defer announcing.Wait()
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	announcing.Go(func() {
+		defer stop()
+		select {
+		case <-ctx.Done():
+			drain(context.WithoutCancel(ctx), members, log)
+		case <-serving.Done():
+		}
+	})
+	return worker.Serve(serving, listener)
+}
+
+// drainTime bounds how long a worker that is told to stop tells the others.
+const drainTime = time.Second
+
+// drain tells the cluster that this worker takes no new work, so that nobody tries
+// to take it back when it has gone.
+func drain(ctx context.Context, members *dist.Membership, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(ctx, drainTime)
+	defer cancel()
+	if err := members.SetDraining(ctx); err != nil {
+		log.Warn("the others may not know that this worker leaves", "err", err)
+	}
 }
