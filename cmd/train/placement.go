@@ -57,6 +57,9 @@ func (r *run) applyRules(layers []plan.Layer, products []nn.Placeable) error {
 	for i, l := range layers {
 		rule := r.ruleFor(l.Name)
 		choice, err := choose(l, rule, plan.Cluster{Workers: r.N, K: rule.K})
+		if p, ok := r.planned[l.Name]; ok && err == nil && rule.Placement == "auto" {
+			choice = p
+		}
 		if err == nil && products[i].Weight.Frozen {
 			choice, err = chooseFrozen(l, rule)
 		}

@@ -49,9 +49,10 @@ type run struct {
 	trained     int // of these
 	network     *nn.Network
 	optimizer   optim.Optimizer
-	plateau     *optim.Plateau  // nil unless --schedule plateau
-	ema         *optim.EMA      // nil unless --ema
-	exempt      map[string]bool // parameters that --no-decay names
+	plateau     *optim.Plateau         // nil unless --schedule plateau
+	ema         *optim.EMA             // nil unless --ema
+	exempt      map[string]bool        // parameters that --no-decay names
+	planned     map[string]plan.Choice // by layer, for auto; nil if the planner was not asked
 	layers      []layerInfo
 	needed      int            // the largest k of the placed layers
 	residents   []*nn.Resident // one for each placed layer; they get their executor when the cluster is up
@@ -103,6 +104,9 @@ func (r *run) placeLayers(ctx context.Context, t terminal) error {
 			return err
 		}
 		if err := r.countWorkers(ctx); err != nil {
+			return err
+		}
+		if err := r.askPlanner(ctx); err != nil {
 			return err
 		}
 	}
