@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -56,6 +57,8 @@ type chaosDone struct {
 	Events  map[string]int `json:"events"`        // what the coordinator reported of workers
 	Worst   float64        `json:"worst_error"`   // largest difference over the largest value wanted
 	Slowest float64        `json:"slowest_ms"`    // the round that took longest
+	Waited  float64        `json:"waited_s"`      // longest time that a fault had to wait until enough workers had come back
+	For     string         `json:"waited_for"`    // what was missing at the end of it
 	Begin   *footprint     `json:"begin"`         // after the warm-up, when every worker was back
 	End     *footprint     `json:"end"`           // likewise
 	Elder   string         `json:"elder_process"` // the worker that is never ended, whose process is measured
@@ -67,6 +70,8 @@ type chaosReport struct {
 	rounds      int
 	slowest     time.Duration
 	worst       float64
+	waited      time.Duration
+	waitedFor   string
 	faults      map[string]int
 	begin, end  *footprint
 	mu          sync.Mutex // events come from the coordinator's goroutine too
@@ -95,6 +100,13 @@ func (r *chaosReport) start() error {
 func (r *chaosReport) action(a action) error {
 	r.faults[a.what]++
 	return r.emit(chaosAction{"fault", r.rounds, a.what, workerName(a.worker), a.order})
+}
+
+// wait notes how long a fault has been waiting for workers.
+func (r *chaosReport) wait(d time.Duration, obstacle string) {
+	if d > r.waited {
+		r.waited, r.waitedFor = d, obstacle
+	}
 }
 
 // chaosProgressEvery is how many products are made between two notes of progress.
@@ -130,7 +142,7 @@ func (r *chaosReport) done(took time.Duration) error {
 	r.mu.Unlock()
 	return r.emit(chaosDone{
 		Event: "done", System: "coda", Seed: r.settings.Seed, Rounds: r.rounds, Seconds: took.Seconds(), Faults: r.faults, Events: events,
-		Worst: r.worst, Slowest: milliseconds(r.slowest), Begin: r.begin, End: r.end, Elder: workerName(r.settings.elder()),
+		Worst: r.worst, Slowest: milliseconds(r.slowest), Waited: r.waited.Seconds(), For: r.waitedFor, Begin: r.begin, End: r.end, Elder: workerName(r.settings.elder()),
 	})
 }
 
@@ -155,6 +167,7 @@ func (t chaosTable) add(event any) error {
 func (e chaosDone) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d products in %.1f s: all right, worst error %.2g; the slowest took %.0f ms\n", e.Rounds, e.Seconds, e.Worst, e.Slowest)
+	fmt.Fprintf(&b, "longest wait for workers %.1f s: %s\n", e.Waited, cmp.Or(e.For, "none"))
 	fmt.Fprintf(&b, "happened  %s\n", counts(e.Faults))
 	fmt.Fprintf(&b, "reported  %s\n", counts(e.Events))
 	fmt.Fprintf(&b, "%-22s %9s %9s\n", "", "begin", "end")

@@ -20,6 +20,8 @@ func TestChaosReport(t *testing.T) {
 	r.begin = &footprint{Goroutines: 50, Files: 40, Heap: 3 << 20, ElderFiles: 13, ElderRSS: 27 << 20}
 	r.end = &footprint{Goroutines: 51, Files: 40, Heap: 4 << 20, ElderFiles: 12, ElderRSS: 28 << 20}
 	r.slowest = 128 * time.Millisecond
+	r.wait(9*time.Second, "worker-3 has not come back")
+	r.wait(time.Second, "worker-4 has not come back")
 	compare := func(d float64) {
 		t.Helper()
 		if err := r.compare("round 3", d); err != nil {
@@ -49,6 +51,7 @@ func TestChaosReport(t *testing.T) {
 1000 products, 2 faults, worst error 0.0001
 100 products: warm, all workers are back; what is used now is compared with the end
 1000 products in 1.5 s: all right, worst error 0.0001; the slowest took 128 ms
+longest wait for workers 9.0 s: worker-3 has not come back
 happened  kill 2  mend 1
 reported  failed 1
                            begin       end

@@ -246,7 +246,9 @@ func (r *chaosRun) act() error {
 		if r.overdue.IsZero() {
 			r.overdue = time.Now()
 		}
-		if waited := time.Since(r.overdue); waited > chaosRecovery {
+		waited := time.Since(r.overdue)
+		r.report.wait(waited, obstacle)
+		if waited > chaosRecovery {
 			return fmt.Errorf("round %d: %s of %s waits: %s for %v", r.report.rounds, r.next.what, workerName(r.next.worker), obstacle, waited.Round(time.Second))
 		}
 		return nil
