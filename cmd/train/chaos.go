@@ -21,12 +21,10 @@ type chaosCmd struct {
 	Workers  int           `default:"8" placeholder:"N" help:"Slots of the code (default ${default})."`
 	K        int           `name:"k" default:"5" placeholder:"N" help:"Answers that suffice: at most N-K workers are bad at a time (default ${default})."`
 	Spares   int           `default:"1" placeholder:"N" help:"More workers, that take the slots of those that are gone (default ${default})."`
-	Faults   []string      `default:"${chaosfaults}" placeholder:"NAME,.." help:"What may happen: kill, restart, leave (and join again), freeze, partition (the network is silent), slow, drop (answers are lost), corrupt (answers are wrong: not found out yet) (default ${default})."`
+	Faults   []string      `default:"${chaosfaults}" placeholder:"NAME,.." help:"What may happen: kill, restart, leave (and join again), freeze, partition (the network is silent), slow, drop (answers are lost), corrupt (answers are wrong) (default ${default})."`
+	Verify   bool          `default:"true" negatable:"" help:"Test what workers answer before it is used (default; --no-verify: liars are believed)."`
 	JSON     string        `name:"json" placeholder:"PATH" help:"Write JSON lines instead of a table ('-': to standard output)."`
 }
-
-// defaultChaosFaults are those that a cluster must bear.
-var defaultChaosFaults = []string{"kill", "restart", "leave", "freeze", "partition", "slow", "drop"}
 
 // defaultChaosRounds end a run that neither rounds nor a duration are given for.
 const defaultChaosRounds = 500

@@ -15,6 +15,7 @@ import (
 
 	"github.com/coda-ml/coda/coded"
 	"github.com/coda-ml/coda/dist"
+	"github.com/coda-ml/coda/nn/shard"
 )
 
 // What is waited for. None of it is about speed: a machine on which every core
@@ -23,6 +24,7 @@ const (
 	chaosRoundLimit = 2 * time.Minute  // for a round to end, one way or another
 	chaosRecovery   = 3 * time.Minute  // for workers that have no fault to be back
 	chaosStuck      = 30 * time.Second // after the limit of a round
+	chaosQuarantine = 4 * time.Second  // of a liar, at most
 	chaosWarmUp     = 24               // actions before the first measurement, or half of the products
 )
 
@@ -130,6 +132,9 @@ func (r *chaosRun) start(ctx context.Context) (err error) {
 	}
 	r.cluster.config = dist.CoordinatorConfig{
 		Slots: r.Workers, FirstDeadline: chaosRoundLimit / 2, MinDeadline: chaosRoundLimit / 4, MaxDeadline: chaosRoundLimit / 2,
+	}
+	if r.Verify {
+		r.cluster.config.Verify = &dist.Verification{Followers: shard.Followers(), Pause: time.Second, MaxPause: chaosQuarantine}
 	}
 	r.cluster.observe = func(s dist.RoundStats) { r.report.slowest = max(r.report.slowest, s.Took) }
 	if err := r.cluster.start(ctx, r.dir, workers); err != nil {

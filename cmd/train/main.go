@@ -103,7 +103,7 @@ func newParser(c *cli, t terminal, options ...kong.Option) (*kong.Kong, error) {
 			"optimizers":  strings.Join(optim.Names(), ", "),
 			"schedules":   strings.Join(optim.ScheduleNames(), ", "),
 			"stragglers":  sim.ModelForms,
-			"chaosfaults": strings.Join(defaultChaosFaults, ","),
+			"chaosfaults": strings.Join(chaosFaultNames(), ","),
 		})...)
 }
 
