@@ -101,6 +101,8 @@ func gossipConfig(loopback bool) (*memberlist.Config, gossipTiming) {
 		c := memberlist.DefaultLocalConfig()
 		c.ProbeTimeout = 500 * time.Millisecond
 		c.SuspicionMult = 4
+		c.TCPTimeout = 3 * time.Second
+		c.RetransmitMult = 4 // as on a network: of 2 some of fifty nodes do not hear of a newcomer
 		return c, localTiming
 	}
 	c := memberlist.DefaultLANConfig()

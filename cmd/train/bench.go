@@ -14,18 +14,19 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coda-ml/coda/coded"
 	"github.com/coda-ml/coda/dist/sim"
 )
 
 // benchCmd measures. Every benchmark writes rows: JSON objects for programs,
 // a table for people.
 type benchCmd struct {
-	Names   []string `arg:"" name:"name" help:"What to measure: gemm (float32 products), combine (encoding and decoding), conv (convolutions), convnet, resnet20, vgg (training and inference steps), layer (one resident Linear over paced worker processes), round (strategies against stragglers, one product a round over paced worker processes), sim (strategies against stragglers in virtual time), wire (tensors over loopback: bare, framed, encrypted), serve (how long requests take that come by a Poisson process, in virtual time and over paced worker processes), exact (two 4000x4000 matrices of bytes multiplied modulo 65537 by a polynomial code over 17 worker processes, on a wire of its own: TCP on loopback with checksums, without TLS)."`
+	Names   []string `arg:"" name:"name" help:"What to measure: gemm (float32 products), combine (encoding and decoding), conv (convolutions), convnet, resnet20, vgg (training and inference steps), layer (one resident Linear over paced worker processes), round (strategies against stragglers, one product a round over paced worker processes), sim (strategies against stragglers in virtual time), wire (tensors over loopback: bare, framed, encrypted), serve (how long requests take that come by a Poisson process, in virtual time and over paced worker processes), scale (many nodes over a network in memory, and more in virtual time), exact (two 4000x4000 matrices of bytes multiplied modulo 65537 by a polynomial code over 17 worker processes, on a wire of its own: TCP on loopback with checksums, without TLS)."`
 	JSON    string   `name:"json" placeholder:"PATH" help:"Write JSON lines instead of a table ('-': to standard output)."`
 	Threads int      `placeholder:"N" help:"Goroutines that compute (default: the processor's cores)."`
 	Seconds float64  `default:"2" placeholder:"S" help:"Time a figure is measured for (default ${default})."`
-	Workers int      `default:"8" placeholder:"N" help:"Worker processes of layer and round, simulated workers of sim (default ${default})."`
-	K       int      `name:"k" default:"6" placeholder:"N" help:"Answers that suffice (default ${default})."`
+	Workers int      `placeholder:"N" help:"Worker processes of layer and round, simulated workers of sim, nodes of scale (default: 8; of scale 200)."`
+	K       int      `name:"k" placeholder:"N" help:"Answers that suffice (default: three quarters of the workers)."`
 	Pace    *float64 `placeholder:"GFLOPS" help:"Speed of a worker (default: 20 in layer, where 0 means as fast as it can; 2 in round)."`
 	In      int      `name:"in" placeholder:"N" help:"Input features of the layer (default: 4096 in layer, 2048 in round)."`
 	Outputs int      `name:"outputs" placeholder:"N" help:"Output features of the layer (default: 4096 in layer, 2048 in round)."`
@@ -34,7 +35,8 @@ type benchCmd struct {
 	simFlags
 	roundFlags
 	serveFlags
-	now func() time.Time
+	sized bool // --workers was given
+	now   func() time.Time
 }
 
 // benchmark measures one thing and gives its rows to out.
@@ -54,6 +56,7 @@ var benchmarks = map[string]benchmark{
 	"serve":    benchServe,
 	"wire":     benchWire,
 	"exact":    benchExact,
+	"scale":    benchScale,
 }
 
 // Run measures the named things one after another.
@@ -70,10 +73,7 @@ func (b *benchCmd) Run(ctx context.Context, t terminal) error {
 	if b.Pace != nil && !(*b.Pace >= 0) || min(b.In, b.Outputs, b.Batch, b.Rounds) < 0 {
 		problems = append(problems, errors.New("--pace, --in, --outputs, --batch, --rounds: want no negative values"))
 	}
-	most := maxLocalWorkers
-	if !slices.ContainsFunc(b.Names, func(name string) bool { return name != "sim" }) {
-		most = sim.MaxWorkers
-	}
+	most := b.sizeCluster()
 	if b.Workers < 1 || b.Workers > most || b.K < 1 || b.K > b.Workers {
 		problems = append(problems, fmt.Errorf("--workers %d, --k %d: want 1 to %d workers and k from 1 to their number", b.Workers, b.K, most))
 	}
@@ -97,6 +97,30 @@ func (b *benchCmd) Run(ctx context.Context, t terminal) error {
 		}
 	}
 	return closeOut()
+}
+
+// sizeCluster fills the sizes that were not given, and returns how many workers
+// there may be at most for what is measured.
+func (b *benchCmd) sizeCluster() (most int) {
+	only := func(name string) bool {
+		return !slices.ContainsFunc(b.Names, func(other string) bool { return other != name })
+	}
+	workers := 8
+	switch {
+	case only("scale"):
+		workers, most = scaleWorkers, coded.MaxTasks
+	case only("sim"):
+		most = sim.MaxWorkers
+	default:
+		most = maxLocalWorkers
+	}
+	if b.sized = b.Workers != 0; !b.sized {
+		b.Workers = workers
+	}
+	if b.K == 0 {
+		b.K = max(1, b.Workers*3/4)
+	}
+	return most
 }
 
 // rows takes one figure after another; each is a struct with JSON names.

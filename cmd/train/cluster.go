@@ -32,6 +32,7 @@ type clusterOptions struct {
 	config          dist.CoordinatorConfig
 	emit            func(event any) error
 	observe         func(dist.RoundStats) // hears of every round, one after another; may be nil
+	hear            func(dist.Event)      // hears of every change of a worker; may be nil
 }
 
 // cluster is the coordinator's side: its membership, the workers that it
@@ -165,6 +166,9 @@ func (c *cluster) startWorkers(logDir string) error {
 
 // onEvent reports a change of a worker.
 func (c *cluster) onEvent(e dist.Event) {
+	if c.hear != nil {
+		c.hear(e)
+	}
 	if c.emit == nil {
 		return
 	}

@@ -22,6 +22,9 @@ func (r *run) fit(ctx context.Context) error {
 	if err := nn.Place(ctx, r.model, r.resumed.Momenta); err != nil {
 		return err
 	}
+	if r.cluster == nil {
+		r.monitor.watchReadiness(func() error { return nil })
+	}
 	r.watch = newWatch()
 	if err := r.newTrainer(); err != nil {
 		return err
@@ -85,6 +88,10 @@ func (r *run) beforeStep(ctx context.Context, step int) error {
 }
 
 func (r *run) onStep(ctx context.Context, s train.StepInfo) error {
+	r.metrics.stepMade(s)
+	if err := r.timeline.stepMade(s); err != nil {
+		return err
+	}
 	e := stepEvent{Event: "step", Step: s.Step, Loss: s.Loss, StepMS: float64(s.Time) / float64(time.Millisecond), Answered: []int{},
 		usage: r.watch.stepEnds()}
 	if r.cluster != nil {
@@ -103,6 +110,7 @@ func (r *run) onStep(ctx context.Context, s train.StepInfo) error {
 }
 
 func (r *run) onEpoch(ctx context.Context, e train.EpochInfo) error {
+	r.metrics.evaluated(e)
 	err := r.tell(ctx, epochEvent{Event: "epoch", Epoch: e.Epoch + 1, Step: e.Step, Loss: e.Loss,
 		TestLoss: e.TestLoss, TestAccuracy: e.TestAccuracy, ImagesPerS: e.ImagesPerS})
 	if err != nil {

@@ -38,7 +38,7 @@ func (r *run) openOutput(t terminal) (err error) {
 		return fmt.Errorf("run folder: %w", err)
 	}
 	r.files = append(r.files, metrics)
-	if err := r.openRecord(); err != nil {
+	if err := errors.Join(r.openRecord(), r.openTimeline()); err != nil {
 		return err
 	}
 	all := sinks{jsonSink{metrics}}

@@ -66,10 +66,14 @@ type run struct {
 	folder   *runFolder
 	events   *runEvents
 	files    []io.Closer // of events and record
+	monitor  *monitor    // nil unless --metrics
+	metrics  *runMetrics // of it
+	timeline *timeline   // nil unless --trace
 }
 
 func (r *run) do(ctx context.Context, t terminal) error {
 	for _, stage := range []func() error{
+		func() error { return r.openMonitor(ctx) },
 		func() error { return r.loadData(ctx) },
 		r.buildModel,
 		r.loadInit,
@@ -86,6 +90,9 @@ func (r *run) do(ctx context.Context, t terminal) error {
 		return err
 	}
 	if err := r.openOutput(t); err != nil {
+		return err
+	}
+	if err := r.tellMonitor(t); err != nil {
 		return err
 	}
 	if len(r.residents) > 0 {
@@ -167,12 +174,14 @@ func (r *run) startCluster(ctx context.Context) error {
 	if r.Survivors == "random" {
 		r.cluster.config.Select = dist.RandomSurvivors(r.Seed)
 	}
+	r.observeCluster()
 	logs := r.folder.join("logs")
 	if err := r.cluster.start(ctx, logs, r.MinWork); err != nil {
 		return fmt.Errorf("%w (logs are in %s)", err, logs)
 	}
+	executor := r.executor()
 	for _, p := range r.residents {
-		p.Executor = r.cluster.coordinator
+		p.Executor = executor
 	}
 	return nil
 }
@@ -193,5 +202,5 @@ func (r *run) close() error {
 	if r.network != nil {
 		err = errors.Join(err, r.network.Close())
 	}
-	return err
+	return errors.Join(err, r.monitor.close(), r.timeline.close())
 }

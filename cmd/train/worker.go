@@ -25,6 +25,7 @@ type workerCmd struct {
 	Name      string   `placeholder:"NAME" help:"Name of the worker (default: the host's name and the process's number)."`
 	Pace      float64  `placeholder:"GFLOPS" help:"Behave like a device of that speed."`
 	workerFaults
+	observeFlags
 	Until  bool `name:"until-stdin-closes" help:"Leave when standard input ends, rather than at an interrupt."`
 	Orders bool `help:"The same, and take orders to misbehave from its lines, for tests: cut 3s (the network is silent for that time), slow x=4, drop 0.05, corrupt 0.01."`
 }
@@ -35,7 +36,7 @@ func (w *workerCmd) Run(ctx context.Context, t terminal) error {
 		return usageError{fmt.Errorf("--pace %g: want no negative value", w.Pace)}
 	}
 	faults, err := newMisbehaviour(w.workerFaults)
-	if err != nil {
+	if err := errors.Join(err, w.observeFlags.check()); err != nil {
 		return usageError{err}
 	}
 	stdin := bufio.NewReaderSize(os.Stdin, maxKeyLine)
@@ -86,6 +87,11 @@ func (w *workerCmd) serve(ctx context.Context, t terminal, key dist.Key, faults 
 	if err != nil {
 		return usageError{fmt.Errorf("--bind %s: %w", w.Bind, err)}
 	}
+	monitor, err := openMonitor(ctx, w.observeFlags)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, monitor.close()) }()
 	wire := dist.Wire{Key: key}
 	if w.Orders {
 		wire.Cut = &faults.cut
@@ -117,6 +123,10 @@ func (w *workerCmd) serve(ctx context.Context, t terminal, key dist.Key, faults 
 		return errors.Join(err, listener.Close())
 	}
 	fmt.Fprintf(t.stdout, "%s serves at %s, gossip at %s\n", w.Name, members.Self().Addr, members.Self().GossipAddr)
+	monitor.watchNode(worker, members, w.Join)
+	if err := monitor.announce(t.stdout); err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	var announcing sync.WaitGroup
 	defer announcing.Wait()
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
