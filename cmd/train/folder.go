@@ -114,6 +114,7 @@ func (f *runFolder) writeConfig(flags *runFlags, l lists) error {
 	resolved := fileSettings{*flags, l}
 	out := &resolved.Flags
 	out.Out, out.JSON, out.Record, out.Replay = "", "", "", ""
+	out.Observe, out.Trace = observeFlags{}, "" // where somebody watched says nothing about the run
 	text, err := yaml.Marshal(resolved)
 	if err != nil {
 		return fmt.Errorf("run folder: %w", err)

@@ -8,7 +8,7 @@ import (
 
 // openMonitor begins to serve --metrics, before anything that takes long.
 func (r *run) openMonitor(ctx context.Context) (err error) {
-	if r.monitor, err = openMonitor(ctx, r.observeFlags); err != nil || r.monitor == nil {
+	if r.monitor, err = openMonitor(ctx, r.Observe); err != nil || r.monitor == nil {
 		return err
 	}
 	r.metrics = newRunMetrics(r.monitor.registry)

@@ -66,9 +66,9 @@ type runFlags struct {
 	Record    string   `placeholder:"FILE" yaml:"record" json:"-" help:"Write which answers each decoding used." group:"Faults and tests"`
 	Replay    string   `placeholder:"FILE" yaml:"replay" json:"-" help:"Use the answers of a recorded run: the same bits." group:"Faults and tests"`
 
-	observeFlags `yaml:",inline"`
-	Trace        string `placeholder:"FILE" yaml:"trace" json:"-" help:"Write a timeline of rounds and tasks as a Chrome trace, for chrome://tracing or Perfetto." group:"Observing"`
-	TraceSteps   int    `default:"100" placeholder:"N" yaml:"trace-steps" json:"-" help:"Steps in the timeline (default ${default})." group:"Observing"`
+	Observe    observeFlags `embed:"" yaml:",inline" json:"-"`
+	Trace      string       `placeholder:"FILE" yaml:"trace" json:"-" help:"Write a timeline of rounds and tasks as a Chrome trace, for chrome://tracing or Perfetto." group:"Observing"`
+	TraceSteps int          `default:"100" placeholder:"N" yaml:"trace-steps" json:"-" help:"Steps in the timeline (default ${default})." group:"Observing"`
 
 	Out             string     `placeholder:"DIR" yaml:"out" json:"out" help:"Run folder: config, metrics.jsonl, checkpoints, logs (default: a new folder in runs)." group:"Files"`
 	CheckpointEvery int        `placeholder:"N" yaml:"checkpoint-every" json:"checkpoint_every,omitempty" help:"Write a checkpoint every N steps, besides the one at the end of each epoch." group:"Files"`
@@ -142,7 +142,7 @@ func (f *runFlags) validate(cores int, l lists) error {
 		f.validateCluster(bad)
 	}
 	_, err := parseFaults(f.Inject, f.Workers)
-	return errors.Join(append(problems, err, f.observeFlags.check())...)
+	return errors.Join(append(problems, err, f.Observe.check())...)
 }
 
 // validateSource checks where the data may come from.
