@@ -78,8 +78,9 @@ func decodeKey(text string) ([]byte, error) {
 // maxKeyFile bounds what LoadKey reads: a key is at most 64 characters.
 const maxKeyFile = 1 << 10
 
-// LoadKey reads the one line of a key file. It refuses a file that its group
-// or others can read, as ssh does.
+// LoadKey reads the one line of a key file. It refuses a file that others can
+// use, as ssh does. The group of a file that belongs to root may read it, if this
+// process is not root: so systemd and Kubernetes hand secrets over.
 func LoadKey(path string) (Key, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -90,7 +91,7 @@ func LoadKey(path string) (Key, error) {
 	if err != nil {
 		return Key{}, fmt.Errorf("cluster key: %w", err)
 	}
-	if perm := info.Mode().Perm(); perm&0o077 != 0 {
+	if perm := info.Mode().Perm(); perm&^allowedMode(ownedByRoot(info), os.Geteuid()) != 0 {
 		return Key{}, fmt.Errorf("cluster key %s: mode %04o lets others use it, expected 0600 (chmod 600 %s): %w",
 			path, perm, path, fs.ErrPermission)
 	}
@@ -106,6 +107,14 @@ func LoadKey(path string) (Key, error) {
 		return Key{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return k, nil
+}
+
+// allowedMode are the permissions that a key file may have.
+func allowedMode(rootOwns bool, user int) fs.FileMode {
+	if rootOwns && user != 0 {
+		return 0o740
+	}
+	return 0o700
 }
 
 // WriteKeyFile writes the key to a new file with mode 0600, whole or not at

@@ -169,3 +169,24 @@ func TestDerivedKeysDiffer(t *testing.T) {
 		t.Error("the same purpose gave two keys")
 	}
 }
+
+// The group of a file may read it only where root has put it there for others.
+func TestAllowedMode(t *testing.T) {
+	for _, test := range []struct {
+		rootOwns bool
+		user     int
+		want     fs.FileMode
+	}{{false, 0, 0o700}, {false, 1000, 0o700}, {true, 0, 0o700}, {true, 1000, 0o740}} {
+		if got := allowedMode(test.rootOwns, test.user); got != test.want {
+			t.Errorf("root owns it: %t, user %d: mode %04o, want %04o", test.rootOwns, test.user, got, test.want)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "mine")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || ownedByRoot(info) != (os.Geteuid() == 0) {
+		t.Errorf("a file of user %d belongs to root: %t, %v", os.Geteuid(), ownedByRoot(info), err)
+	}
+}

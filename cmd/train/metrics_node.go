@@ -67,6 +67,9 @@ func nodeReady(w *dist.Worker, m *dist.Membership, seeds []string) error {
 	if !w.Stats().Serving {
 		return errors.New("not serving yet")
 	}
+	if m.Self().Draining {
+		return errors.New("leaving")
+	}
 	if len(seeds) > 0 && len(m.Members()) < 2 {
 		return fmt.Errorf("has joined nobody; looking for %q", seeds)
 	}
