@@ -13,8 +13,9 @@ import (
 type serveFlags struct {
 	Rate        float64  `default:"50" placeholder:"N" help:"Requests a second, in the mean (default ${default})." group:"Serving"`
 	Utilisation float64  `default:"0.3" placeholder:"X" help:"Part of the time that an uncoded cluster which serves one request after another is at work: with the rate it says how fast the workers are (default ${default})." group:"Serving"`
-	Requests    int      `default:"20000" placeholder:"N" help:"Requests in virtual time; over processes --seconds says how many (default ${default})." group:"Serving"`
+	Requests    int      `default:"10000" placeholder:"N" help:"Requests in virtual time; over processes --seconds says how many (default ${default})." group:"Serving"`
 	Together    int      `placeholder:"N" help:"Requests that are worked on at a time (default: all that are there)." group:"Serving"`
+	Pieces      int      `default:"6" placeholder:"N" help:"Chunks of a round of the adaptive strategy over processes, in place of --chunks (default ${default})." group:"Serving"`
 	Clock       []string `default:"virtual,real" enum:"virtual,real" placeholder:"NAME,.." help:"virtual: in virtual time; real: over worker processes (default ${default})." group:"Serving"`
 }
 
@@ -99,8 +100,8 @@ func newServeBench(ctx context.Context, b *benchCmd, spec string) (*serveBench, 
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--straggler %q: %w", spec, err)}
 	}
-	if !(b.Rate > 0 && b.Rate <= 1e6) || b.Together < 0 {
-		return nil, usageError{fmt.Errorf("--rate %g, --together %d: want a positive rate up to 1e6 and no negative number", b.Rate, b.Together)}
+	if !(b.Rate > 0 && b.Rate <= 1e6) || b.Together < 0 || b.Pieces < 1 {
+		return nil, usageError{fmt.Errorf("--rate %g, --together %d, --pieces %d: want a positive rate up to 1e6, no negative number and a piece", b.Rate, b.Together, b.Pieces)}
 	}
 	s := &serveBench{b: b, straggler: spec, service: sim.Service{
 		Job: sim.KOfN(b.Workers, b.K), Model: m, Seed: b.Seed, Requests: b.Requests, Together: b.Together,

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/coda-ml/coda/dist/sim"
 )
 
 func serveRows(t *testing.T, b *benchCmd) ([]serveRow, error) {
@@ -19,7 +21,7 @@ func serveRows(t *testing.T, b *benchCmd) ([]serveRow, error) {
 func serving(change func(*benchCmd)) *benchCmd {
 	b := &benchCmd{
 		Workers: 8, K: 6, simFlags: simFlags{Chunks: []int{8}, Seed: 3},
-		serveFlags: serveFlags{Rate: 50, Utilisation: 0.3, Requests: 2000, Clock: []string{"virtual"}},
+		serveFlags: serveFlags{Rate: 50, Utilisation: 0.3, Requests: 2000, Pieces: 6, Clock: []string{"virtual"}},
 	}
 	change(b)
 	return b
@@ -66,11 +68,20 @@ func TestBenchServeRefuses(t *testing.T) {
 		"--strategy":   func(b *benchCmd) { b.Strategy = []string{"best"} },
 		"distribution": func(b *benchCmd) { b.Clock, b.Straggler = []string{"real"}, []string{"some:2@x=2"} },
 		"together -1":  func(b *benchCmd) { b.Together = -1 },
+		"--pieces 0":   func(b *benchCmd) { b.Pieces = 0 },
 		"0 rounds":     func(b *benchCmd) { b.Requests = 0 },
 	} {
 		_, err := serveRows(t, serving(change))
 		if usage := (usageError{}); !errors.As(err, &usage) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want a mistake in the arguments that mentions %q", err, want)
 		}
+	}
+}
+
+func TestInPieces(t *testing.T) {
+	all := []sim.Strategy{sim.Uncoded{}, sim.MDS{K: 6}, sim.Adaptive{K: 6, Chunks: 24}, sim.Adaptive{K: 6, Chunks: 48}}
+	want := []sim.Strategy{sim.Uncoded{}, sim.MDS{K: 6}, sim.Adaptive{K: 6, Chunks: 4}}
+	if d := cmp.Diff(want, inPieces(all, 4)); d != "" {
+		t.Error(d)
 	}
 }

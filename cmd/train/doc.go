@@ -4,6 +4,7 @@
 //	                 layers coded over 6 worker processes, any 4 enough
 //	train eval       evaluate a checkpoint
 //	train summary    show the model
+//	train plan       say which placement and code suit its layers on a cluster
 //	train worker     serve a cluster
 //	train chaos      break worker processes at random, and check every product
 //	train bench      measure
