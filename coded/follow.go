@@ -19,7 +19,8 @@ type Follower interface {
 	// Accumulate and Apply are those of Shard.
 	Accumulate(x, dy Tensor) error
 	Apply(u Update) error
-	// Check tests the result of a chunk of a product at a slot. The error is a
+	// Check tests the result of a chunk of a product at a slot, for the operand that
+	// the shard was given (see Layer.Operand). The error is a
 	// *VerifyError or a *ShapeError if it is wrong.
 	Check(p Product, slot, chunk int, x, result Tensor) error
 	// CheckState tests the weights in a slot's state.

@@ -247,7 +247,7 @@ func (c *Coordinator) verifyResult(l *link, m *Message) error {
 	c.mu.Unlock()
 	defer operand.release()
 	return c.at(v, r.version, func(f coded.Follower) error {
-		return f.Check(r.Product, m.Slot, m.Chunk, operand.tensor, m.Tensors[0])
+		return f.Check(r.Product, m.Slot, m.Chunk, r.layer.Operand(operand.tensor, m.Chunk), m.Tensors[0])
 	})
 }
 

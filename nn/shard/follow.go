@@ -45,7 +45,8 @@ type LinearFollower struct {
 	config  LinearConfig
 	code    *coded.Code
 	decoder *coded.Decoder
-	chunks  int
+	chunks  int      // of the shard: 1 if the layer is cut by batch
+	tasks   int      // of a product
 	f, r    followed // r is empty without Backward
 	pending bool
 	step    int // of the last update
@@ -76,13 +77,17 @@ func NewLinearFollower(l coded.Layer, rng *rand.Rand) (*LinearFollower, error) {
 	if err != nil {
 		return nil, fmt.Errorf("shard: layer %s: %w", l.Name, err)
 	}
+	parts := l.Chunks
+	if l.ByBatch {
+		parts = 1
+	}
 	w := &LinearFollower{
-		name: "shard: layer " + l.Name, config: s.config, code: code, chunks: l.Chunks,
+		name: "shard: layer " + l.Name, config: s.config, code: code, chunks: parts, tasks: l.Chunks,
 		decoder: coded.NewDecoder(code, coded.DecoderConfig{}),
 	}
-	w.f.init(s.f.w, code.K()*l.Chunks, rng)
+	w.f.init(s.f.w, code.K()*parts, rng)
 	if s.config.Backward {
-		w.r.init(s.r.w, code.K()*l.Chunks, rng)
+		w.r.init(s.r.w, code.K()*parts, rng)
 	}
 	return w, nil
 }
@@ -282,16 +287,20 @@ func (w *LinearFollower) Check(p coded.Product, slot, chunk int, x, result coded
 		return fmt.Errorf("%s: unknown or missing %s", w.name, p)
 	}
 	row := w.code.Row(slot)
-	if row == nil || chunk < 0 || chunk >= w.chunks {
+	if row == nil || chunk < 0 || chunk >= w.tasks {
 		return fmt.Errorf("%s: slot %d, chunk %d of the %s product: there is no such thing", w.name, slot, chunk, p)
+	}
+	part := chunk
+	if w.chunks < w.tasks {
+		part = 0
 	}
 	scratch := f.scratch.Get().(*[]float32)
 	defer f.scratch.Put(scratch)
 	sums := *scratch
 	for c := range sums {
-		sums[c] = float32(f.sum(row, chunk*f.cols+c, w.chunks))
+		sums[c] = float32(f.sum(row, part*f.cols+c, w.chunks))
 	}
-	lo, hi := ChunkRange(f.rows, w.chunks, chunk)
+	lo, hi := ChunkRange(f.rows, w.chunks, part)
 	norm := math.Sqrt(squares(row)) * f.norm // at least what is expected of the shard's
 	if err := coded.FollowedVerifier(f.signs[lo:hi], sums, norm, w.off()).Check(result, x); err != nil {
 		return fmt.Errorf("%s, slot %d, chunk %d of the %s product: %w", w.name, slot, chunk, p, err)

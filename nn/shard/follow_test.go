@@ -24,8 +24,12 @@ type followedLayer struct {
 
 func newFollowedLayer(t *testing.T, code coded.Spec, c shard.LinearConfig, chunks int) *followedLayer {
 	t.Helper()
-	f := &followedLayer{t: t, rng: rand.New(rand.NewPCG(7, 7)), config: c}
-	f.layer = newLayer(t, "fc", c, code, chunks)
+	return follow(t, newLayer(t, "fc", c, code, chunks), c)
+}
+
+func follow(t *testing.T, l coded.Layer, c shard.LinearConfig) *followedLayer {
+	t.Helper()
+	f := &followedLayer{t: t, rng: rand.New(rand.NewPCG(7, 7)), config: c, layer: l}
 	f.shards = newShards(t, f.layer, c, normal(f.rng, c.In*c.Out), normal(f.rng, c.In*c.Out))
 	var err error
 	if f.follower, err = shard.NewLinearFollower(f.layer, f.rng); err != nil {
@@ -147,6 +151,22 @@ func TestFollowerBelievesTheHonest(t *testing.T) {
 				f.honest("after the last update once more")
 			})
 		}
+	}
+}
+
+// Of a layer that is cut by batch, the results of every chunk have all features.
+func TestFollowerByBatch(t *testing.T) {
+	config := shard.LinearConfig{In: 13, Out: 11, Backward: true}
+	l := newLayer(t, "fc", config, trigonometric(5, 3), 3)
+	l.ByBatch = true
+	f := follow(t, l, config)
+	f.train(coded.Update{Step: 1, LR: 0.01, Scale: 1}, 2)
+	f.honest("after an update")
+	x := f.operand(coded.Forward)
+	y := f.multiply(coded.Forward, 4, 2, x)
+	y.Data[1] += 1
+	if err := f.follower.Check(coded.Forward, 4, 2, x, y); err == nil {
+		t.Error("a wrong result is believed")
 	}
 }
 
