@@ -12,7 +12,12 @@ import (
 // A short run over real processes: every product is right and nothing is left.
 func TestChaosRun(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	p := start(t, "chaos", "--rounds=60", "--workers=5", "--k=3", "--spares=1", "--faults=kill,leave,freeze,partition,corrupt", "--json=-")
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// It waits for the gossip to forget the dead, and more than once.
+	p := spawn(t, 4*processTime, exe, "train", "chaos", "--rounds=60", "--workers=5", "--k=3", "--spares=1", "--faults=kill,leave,freeze,partition,corrupt", "--json=-")
 	rest, status := p.wait()
 	if status != exitDone {
 		t.Fatalf("exit status %d: %s%s", status, rest, p.stderr.String())
