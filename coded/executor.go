@@ -20,7 +20,11 @@ type Product uint8
 const (
 	Forward  Product = 1 // operand X, wanted Y = X W
 	Backward Product = 2 // operand dY, wanted dX = dY W^T
+	Gradient Product = 3 // operands dY and X, wanted dW = X^T dY
 )
+
+// Valid tells whether p is one of the products.
+func (p Product) Valid() bool { return p >= Forward && p <= Gradient }
 
 func (p Product) String() string {
 	switch p {
@@ -28,6 +32,8 @@ func (p Product) String() string {
 		return "forward"
 	case Backward:
 		return "backward"
+	case Gradient:
+		return "gradient"
 	}
 	return fmt.Sprintf("product(%d)", uint8(p))
 }
@@ -90,6 +96,25 @@ type Shard interface {
 	SetState(state []Tensor) error
 }
 
+// PairShard is a Shard with products of two operands.
+type PairShard interface {
+	Shard
+	// MultiplyPair is Multiply for a round whose Slots have two operands.
+	MultiplyPair(p Product, a, b Tensor, chunk int) (Tensor, error)
+}
+
+// Multiply computes one chunk of a product with the one or two operands of a slot.
+func Multiply(s Shard, p Product, operands []Tensor, chunk int) (Tensor, error) {
+	if len(operands) == 1 {
+		return s.Multiply(p, operands[0], chunk)
+	}
+	pair, ok := s.(PairShard)
+	if !ok || len(operands) != 2 {
+		return Tensor{}, fmt.Errorf("coded: %s product of %d operands by a %T", p, len(operands), s)
+	}
+	return pair.MultiplyPair(p, operands[0], operands[1], chunk)
+}
+
 // Factory builds the shard of a layer at a slot, with a state of zeros.
 type Factory func(l Layer, slot int) (Shard, error)
 
@@ -113,7 +138,11 @@ type Round struct {
 	Layer   string
 	Product Product
 	Step    int    // training step, for messages, faults and records
-	Operand Tensor // copied before Start returns
+	Operand Tensor // the same for every slot; copied before Start returns
+	// Slots, where given, holds operands for each slot in place of Operand, copied
+	// as well: a coded block; or two, one of each factor of a product of which both
+	// are coded. Such a round keeps nothing.
+	Slots [][]Tensor
 	// Keep tells the workers to hold the operand for the next Update (training).
 	Keep bool
 	// Discard tells that no result is wanted: the operand is only handed over.
@@ -135,6 +164,32 @@ type Pending interface {
 	// Release gives the answers' memory back. It ends the round if Wait was
 	// not called or failed. It may be called more than once.
 	Release()
+}
+
+// Check tells whether a round is one that an executor of so many slots can run.
+func (r Round) Check(slots int) error {
+	switch {
+	case !r.Product.Valid():
+		return fmt.Errorf("no such product: %s", r.Product)
+	case r.Keep && (r.Product == Gradient || r.Slots != nil):
+		return fmt.Errorf("%s product: operands of their own for the slots cannot be kept", r.Product)
+	case r.Slots != nil && len(r.Slots) != slots:
+		return fmt.Errorf("%s product: operands for %d slots, want %d", r.Product, len(r.Slots), slots)
+	}
+	for slot, operands := range r.Slots {
+		if n := len(operands); n < 1 || n > 2 {
+			return fmt.Errorf("%s product: %d operands for slot %d, want 1 or 2", r.Product, n, slot)
+		}
+	}
+	return nil
+}
+
+// Operands returns those of a slot.
+func (r Round) Operands(slot int) []Tensor {
+	if r.Slots != nil {
+		return r.Slots[slot]
+	}
+	return []Tensor{r.Operand}
 }
 
 // ShardState is the state of one slot, see Shard.State.

@@ -68,6 +68,15 @@ func (p *bufferPool) copyOf(t coded.Tensor) *counted {
 	return c
 }
 
+// copyOperands is copyOf for one or two tensors.
+func (p *bufferPool) copyOperands(ts []coded.Tensor) *counted {
+	c := p.copyOf(ts[0])
+	for _, t := range ts[1:] {
+		c.more = p.copyOf(t)
+	}
+	return c
+}
+
 // adopt returns t, whose memory becomes the pool's, with one reference.
 func (p *bufferPool) adopt(t coded.Tensor) *counted {
 	c := &counted{tensor: t, pool: p}
@@ -81,6 +90,16 @@ type counted struct {
 	refs   atomic.Int32
 	pool   *bufferPool
 	freed  func(bytes int) // called with the last release, if not nil
+	more   *counted        // a second tensor, released with the first; nil if there is none
+}
+
+// tensors lists the tensor, and the second one if there is one.
+func (c *counted) tensors() []coded.Tensor {
+	list := []coded.Tensor{c.tensor}
+	if c.more != nil {
+		list = append(list, c.more.tensor)
+	}
+	return list
 }
 
 func (c *counted) retain() *counted {
@@ -99,6 +118,7 @@ func (c *counted) release() {
 		}
 		c.pool.give(c.tensor.Data)
 		c.tensor = coded.Tensor{}
+		c.more.release()
 	case n < 0:
 		panic("dist: buffer released more often than retained")
 	}

@@ -97,7 +97,9 @@ func (s *session) multiply(ctx context.Context, t *task, h *heldShard, x *counte
 		if f, ok := h.shard.(flopsTeller); ok {
 			flops = f.Flops(t.Product, operand.Shape) / chunks
 		}
-		y, err := h.shard.Multiply(t.Product, operand, t.Chunk)
+		operands := x.tensors()
+		operands[0] = operand
+		y, err := coded.Multiply(h.shard, t.Product, operands, t.Chunk)
 		if err == nil {
 			result = s.w.buffers.copyOf(y)
 		}

@@ -210,7 +210,7 @@ func (c *Coordinator) nextTask(l *link) (*Message, func()) {
 		default:
 			l.open[r.id] = struct{}{}
 			if !r.layer.ByBatch {
-				return r.operandMessage(), r.operand.retain().release
+				return r.operandMessage(l.slot)
 			}
 		}
 		m, sent := r.taskMessage(l.slot, chunk)

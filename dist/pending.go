@@ -17,9 +17,10 @@ type round struct {
 	id      uint64
 	layer   coded.Layer
 	place   *placement
-	version int    // updates that a shard must have applied
-	pos     uint64 // of the log: of the operand, or of what must precede it
-	operand *counted
+	version int        // updates that a shard must have applied
+	pos     uint64     // of the log: of the operand, or of what must precede it
+	operand *counted   // the same for all slots; nil with operands
+	slots   []*counted // by slot; nil with operand
 	started time.Time
 	notify  chan struct{} // capacity 1: something that Wait should see has changed
 
@@ -42,40 +43,44 @@ func (c *Coordinator) Start(ctx context.Context, req coded.Round) (coded.Pending
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("dist: start %s of layer %s: %w", req.Product, req.Layer, err)
 	}
-	if req.Product != coded.Forward && req.Product != coded.Backward {
-		return nil, fmt.Errorf("dist: layer %s: step %d: no such product: %s", req.Layer, req.Step, req.Product)
-	}
-	operand := c.buffers.copyOf(req.Operand)
-	req.Operand = coded.Tensor{}
+	operand, slots := c.copyOperands(req)
+	keep := false
+	defer func() {
+		if !keep {
+			releaseOperands(operand, slots)
+		}
+	}()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.layers[req.Layer]
 	switch {
 	case c.closed:
-		operand.release()
 		return nil, ErrClosed
 	case p == nil:
-		operand.release()
 		return nil, fmt.Errorf("dist: start %s: layer %s has not been placed", req.Product, req.Layer)
 	}
-	if rows := rowsOf(operand.tensor); p.layer.ByBatch && rows < p.layer.Chunks {
-		operand.release()
-		return nil, fmt.Errorf("dist: layer %s: step %d: operand of %d rows for %d chunks: %w", req.Layer, req.Step, rows, p.layer.Chunks, coded.ErrTooFewRows)
+	if p.layer.ByBatch {
+		if rows := rowsOf(req.Operand); rows < p.layer.Chunks {
+			return nil, fmt.Errorf("dist: layer %s: step %d: operand of %d rows for %d chunks: %w", req.Layer, req.Step, rows, p.layer.Chunks, coded.ErrTooFewRows)
+		}
 	}
-	if err := p.pairs(req); err != nil {
-		operand.release()
+	err := req.Check(p.code.N())
+	if err == nil {
+		err = p.pairs(req)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("dist: layer %s: step %d: %w", req.Layer, req.Step, err)
 	}
+	req.Operand, req.Slots = coded.Tensor{}, nil
 	c.step = max(c.step, req.Step)
 	c.lastID++
 	r := &round{
 		Round: req, c: c, id: c.lastID, layer: p.layer, place: p, version: c.version,
-		operand: operand, started: time.Now(), notify: make(chan struct{}, 1),
+		operand: operand, slots: slots, started: time.Now(), notify: make(chan struct{}, 1),
 	}
 	defer c.wakeAll()
 	if !req.Discard {
 		if err := c.begin(r); err != nil {
-			operand.release()
 			return nil, err
 		}
 	}
@@ -89,13 +94,31 @@ func (c *Coordinator) Start(ctx context.Context, req coded.Round) (coded.Pending
 		p.verifier.keep(req, operand)
 	}
 	if req.Discard {
-		operand.release()
-		r.operand, r.over = nil, true
+		r.operand, r.slots, r.over = nil, nil, true
 		return r, nil
 	}
+	keep = true
 	c.rounds = append(c.rounds, r)
 	c.checkRound(r)
 	return r, nil
+}
+
+// copyOperands copies the operand of a round, or those of its slots.
+func (c *Coordinator) copyOperands(r coded.Round) (operand *counted, slots []*counted) {
+	if r.Slots == nil {
+		return c.buffers.copyOf(r.Operand), nil
+	}
+	for _, operands := range r.Slots {
+		slots = append(slots, c.buffers.copyOperands(operands))
+	}
+	return nil, slots
+}
+
+func releaseOperands(operand *counted, slots []*counted) {
+	operand.release()
+	for _, o := range slots {
+		o.release()
+	}
 }
 
 // pairs checks that a kept operand can be paired: workers pair the forward and
@@ -202,11 +225,17 @@ func rowsOf(t coded.Tensor) int {
 	return t.Shape[0]
 }
 
-func (r *round) operandMessage() *Message {
+// operandMessage gives the message with the operands of a slot; sent is called
+// when it has gone out.
+func (r *round) operandMessage(slot int) (m *Message, sent func()) {
+	operand := r.operand
+	if r.slots != nil {
+		operand = r.slots[slot]
+	}
 	return &Message{
 		Header:  Header{Kind: KindOperand, Layer: r.Layer, Product: r.Product, Round: r.id, Step: r.Step, State: r.version},
-		Tensors: []coded.Tensor{r.operand.tensor},
-	}
+		Tensors: operand.tensors(),
+	}, operand.retain().release
 }
 
 // active returns the round of a number if it still wants results.
@@ -306,7 +335,7 @@ func (c *Coordinator) endRound(r *round, err error) {
 	}
 	r.place.covers = append(r.place.covers, r.cover)
 	r.cover = nil
-	r.operand.release()
-	r.operand = nil
+	releaseOperands(r.operand, r.slots)
+	r.operand, r.slots = nil, nil
 	signal(r.notify)
 }

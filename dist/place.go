@@ -137,13 +137,23 @@ func (c *Coordinator) give(l *link, p *placement) {
 			Kind: KindPlace, Layer: p.layer.Name, Round: p.id, Slot: l.slot,
 			State: p.version, Place: &p.layer, Placed: p.id,
 		},
-		Tensors: p.states[l.slot],
+		Tensors: p.waiting(l.slot),
 	}
 	if p.offers[l.slot] == l && m.Tensors == nil {
 		m.Saved = c.resume
 	}
 	l.say(m)
-	p.states[l.slot] = nil
+	if p.states != nil { // for good after the first update
+		p.states[l.slot] = nil
+	}
+}
+
+// waiting returns the state that the placement keeps for a slot, nil if none.
+func (p *placement) waiting(slot int) []coded.Tensor {
+	if p.states == nil {
+		return nil
+	}
+	return p.states[slot]
 }
 
 // placed returns the slots that hold a layer, and whether no worker is still

@@ -48,6 +48,10 @@ func (c *Coordinator) mend() {
 			case p.states != nil && p.states[slot] != nil && !l.resting():
 				c.give(l, p)
 				whole = false
+			case p.stateless: // nothing to combine
+				p.version, p.pos = c.version, max(c.log.newest(), p.pos)
+				c.give(l, p)
+				whole = false
 			default:
 				c.tryRepair(l, p)
 				whole = false

@@ -312,8 +312,8 @@ func (s *session) onPlace(m *Message) error {
 
 // onOperand keeps an operand for the tasks of its round, and for the gradient.
 func (s *session) onOperand(m *Message) error {
-	if len(m.Tensors) != 1 {
-		return fmt.Errorf("operand with %d tensors, want 1", len(m.Tensors))
+	if n := len(m.Tensors); n < 1 || n > 2 || n > 1 && m.Keep {
+		return fmt.Errorf("operand with %d tensors, want 1, or 2 that are not kept", n)
 	}
 	operand, err := s.keepOperand(m)
 	if err != nil {
@@ -391,12 +391,16 @@ func (s *session) onTask(m *Message) error {
 	return nil
 }
 
-// keepOperand takes the tensor out of a message.
+// keepOperand takes the tensor, or both, out of a message.
 func (s *session) keepOperand(m *Message) (*counted, error) {
 	operand := s.w.buffers.adopt(m.Tensors[0])
 	size := 4 * len(m.Tensors[0].Data)
-	m.Tensors[0] = coded.Tensor{}
-	operand.freed = func(n int) { s.queued.Add(-int64(n)) }
+	for _, t := range m.Tensors[1:] {
+		operand.more = s.w.buffers.adopt(t)
+		size += 4 * len(t.Data)
+	}
+	clear(m.Tensors)
+	operand.freed = func(int) { s.queued.Add(-int64(size)) }
 	if n := s.queued.Add(int64(size)); n > s.w.cfg.MaxQueue {
 		operand.release()
 		return nil, fmt.Errorf("%d bytes of operands wait, at most %d", n, s.w.cfg.MaxQueue)

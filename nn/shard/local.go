@@ -117,16 +117,26 @@ func (e *Local) Start(ctx context.Context, r coded.Round) (coded.Pending, error)
 	if l == nil {
 		return nil, fmt.Errorf("shard: layer %s has not been placed", r.Layer)
 	}
-	if r.Product != coded.Forward && r.Product != coded.Backward {
-		return nil, fmt.Errorf("shard: layer %s: unknown %v", r.Layer, r.Product)
+	if err := r.Check(l.code.N()); err != nil {
+		return nil, fmt.Errorf("shard: layer %s: %w", r.Layer, err)
 	}
-	x := e.copyOperand(r.Operand)
-	x.step, x.users = r.Step, 1
+	p := &round{local: e, layer: l, round: r, open: true}
+	if r.Slots != nil {
+		p.slots = make([][]*operand, len(r.Slots))
+		for slot, list := range r.Slots {
+			for _, t := range list {
+				p.slots[slot] = append(p.slots[slot], e.copyOperand(t))
+			}
+		}
+		return p, nil
+	}
+	p.operand = e.copyOperand(r.Operand)
+	p.operand.step = r.Step
 	if r.Keep {
-		x.users++
-		l.kept[r.Product] = append(l.kept[r.Product], x)
+		p.operand.users++
+		l.kept[r.Product] = append(l.kept[r.Product], p.operand)
 	}
-	return &round{local: e, layer: l, round: r, operand: x}, nil
+	return p, nil
 }
 
 func (e *Local) copyOperand(t coded.Tensor) *operand {
@@ -136,6 +146,7 @@ func (e *Local) copyOperand(t coded.Tensor) *operand {
 	}
 	x.Shape = append(x.Shape[:0], t.Shape...)
 	x.Data = append(x.Data[:0], t.Data...)
+	x.users = 1
 	return x
 }
 
@@ -258,15 +269,29 @@ type round struct {
 	local   *Local
 	layer   *localLayer
 	round   coded.Round
-	operand *operand // nil after Release
+	open    bool         // until Release
+	operand *operand     // the same for all slots; or
+	slots   [][]*operand // by slot
 	answers *answers
+}
+
+// operands returns those of a slot.
+func (r *round) operands(slot int) []coded.Tensor {
+	if r.slots == nil {
+		return []coded.Tensor{r.operand.Tensor}
+	}
+	var list []coded.Tensor
+	for _, x := range r.slots[slot] {
+		list = append(list, x.Tensor)
+	}
+	return list
 }
 
 // Wait implements coded.Pending.
 func (r *round) Wait(ctx context.Context) ([][]coded.Answer, error) {
 	name := fmt.Sprintf("shard: layer %s: %s product", r.layer.Name, r.round.Product)
 	switch {
-	case r.operand == nil:
+	case !r.open:
 		return nil, errors.New(name + ": waited for after its release")
 	case r.round.Discard:
 		return nil, errors.New(name + ": waited for although its result is discarded")
@@ -301,7 +326,9 @@ func (r *round) compute(ctx context.Context, a *answers) error {
 		}
 		a.list[chunk] = a.list[chunk][:0]
 		for _, slot := range slots {
-			t, err := l.shards[slot].Multiply(r.round.Product, l.Operand(r.operand.Tensor, chunk), chunk)
+			operands := r.operands(slot)
+			operands[0] = l.Operand(operands[0], chunk)
+			t, err := coded.Multiply(l.shards[slot], r.round.Product, operands, chunk)
 			if err != nil {
 				return err
 			}
@@ -326,11 +353,18 @@ func (a *answers) shape(s []int) []int {
 
 // Release implements coded.Pending.
 func (r *round) Release() {
-	if r.operand == nil {
+	if !r.open {
 		return
 	}
-	r.local.drop(r.operand)
-	r.operand = nil
+	r.open = false
+	if r.operand != nil {
+		r.local.drop(r.operand)
+	}
+	for _, list := range r.slots {
+		for _, x := range list {
+			r.local.drop(x)
+		}
+	}
 	if r.answers != nil {
 		r.local.free = append(r.local.free, r.answers)
 		r.answers = nil
