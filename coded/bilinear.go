@@ -6,6 +6,7 @@ var bilinearFamilies = []Family{
 	polynomial,
 	matdot,
 	systematicMatdot,
+	trigonometricMatdot,
 	polydot,
 	entangled,
 	summedEntangled,

@@ -29,6 +29,12 @@ var placements = map[string]func(e coded.Executor, code coded.Spec) nn.Placement
 	"resident": func(e coded.Executor, code coded.Spec) nn.Placement {
 		return &nn.Resident{Executor: e, Code: code, Chunks: 4}
 	},
+	"batch": func(e coded.Executor, code coded.Spec) nn.Placement {
+		return &nn.Batch{Executor: e, Code: code, Chunks: 4}
+	},
+	"batch with coded gradient": func(e coded.Executor, code coded.Spec) nn.Placement {
+		return &nn.Batch{Executor: e, Code: code, Chunks: 2, Gradient: coded.Spec{Name: "trigonometric-matdot", N: code.N, P: code.K}}
+	},
 }
 
 // placedModels are the models with the size of the images that they are tried on.
@@ -80,9 +86,15 @@ func comparePlaced(t *testing.T, model string, shape []int, l nn.LayerInfo, on f
 			continue
 		}
 		var set []int
-		choose := shard.Survivors(func(*coded.Code, coded.Round, int) []int { return set })
+		next := shard.EverySet()
+		choose := shard.Survivors(func(c *coded.Code, r coded.Round, chunk int) []int {
+			if r.Product == coded.Gradient { // needs more of them
+				return next(c, r, chunk)
+			}
+			return set
+		})
 		if !*exhaustive {
-			choose, sets = shard.EverySet(), make([][]int, 2)
+			choose, sets = next, make([][]int, 2)
 			if model == "vgg-small" { // millions of weights to encode
 				sets = sets[:1]
 			}

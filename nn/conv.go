@@ -116,7 +116,11 @@ func (l *Conv2d) geometry(name string, x []int) (kernel.Conv, error) {
 	if l.Weight == nil || len(l.Weight.Value.Shape) != 4 {
 		return kernel.Conv{}, fmt.Errorf("nn: layer %s: no weight of shape [out, in/groups, height, width]", name)
 	}
-	w, c := l.Weight.Value.Shape, l.Config
+	return l.Config.kernel(name, l.Weight.Value.Shape, x)
+}
+
+// kernel is the geometry for a weight and an input of given shapes.
+func (c Conv2dConfig) kernel(name string, w, x []int) (kernel.Conv, error) {
 	groups := max(c.Groups, 1)
 	if len(x) != 4 || x[1] != w[1]*groups {
 		return kernel.Conv{}, shapeError(name, x, fmt.Sprintf("[batch, %d, height, width] for the weight %v and %d groups", w[1]*groups, w, groups))

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"gorgonia.org/gorgonia"
-	"gorgonia.org/tensor"
 
 	"github.com/coda-ml/coda/coded"
 	"github.com/coda-ml/coda/nn/shard"
@@ -70,16 +69,15 @@ func (r *Resident) Product(g *Graph, p Product, x *gorgonia.Node) (*gorgonia.Nod
 	if l.Name != layer {
 		return nil, fmt.Errorf("nn: layer %s has been placed as %s: it must be used in the model that Place was given", layer, l.Name)
 	}
-	for _, o := range g.ops {
-		if o.layer == layer && o.kind == forwardStart {
-			return nil, fmt.Errorf("nn: layer %s: a resident layer can be used once in a model", layer)
-		}
+	if err := g.once(layer); err != nil {
+		return nil, err
 	}
 	if g.needsGrad(x) && !l.backward {
 		return nil, fmt.Errorf("nn: layer %s: the gradient of its input is wanted, but no trainable parameter comes before it in the model: set InputGrad", layer)
 	}
 	train := g.Training() && !weight.Frozen
-	started, err := g.startRound(l, coded.Round{Layer: layer, Product: coded.Forward, Keep: train}, forwardStart, x)
+	round := coded.Round{Layer: layer, Product: coded.Forward, Keep: train}
+	started, err := g.startRound(roundSpec{executor: l.executor, round: round, kind: forwardStart, in: []*gorgonia.Node{x}})
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +92,7 @@ func (r *Resident) Product(g *Graph, p Product, x *gorgonia.Node) (*gorgonia.Nod
 	return g.apply(opSpec{
 		layer: layer, kind: forwardWait, in: in, shape: p.Output,
 		diff:  []bool{false, true, true}[:len(in)],
-		value: l.wait(coded.Forward, x.Shape(), p.Output),
+		value: waitFor(l.decode(coded.Forward, x.Shape(), p.Output)),
 		grad: func(g *Graph, _, dy *gorgonia.Node, want []bool) ([]*gorgonia.Node, error) {
 			return g.residentGrad(l, x.Shape(), dy, want)
 		},
@@ -107,7 +105,7 @@ func (g *Graph) residentGrad(l *residentLayer, x []int, dy *gorgonia.Node, want 
 	grads := make([]*gorgonia.Node, len(want))
 	train := len(want) > 2
 	round := coded.Round{Layer: l.Name, Product: coded.Backward, Keep: train, Discard: !want[1]}
-	started, err := g.startRound(l, round, backwardStart, dy)
+	started, err := g.startRound(roundSpec{executor: l.executor, round: round, kind: backwardStart, in: []*gorgonia.Node{dy}})
 	if err != nil {
 		return nil, err
 	}
@@ -117,66 +115,16 @@ func (g *Graph) residentGrad(l *residentLayer, x []int, dy *gorgonia.Node, want 
 	if want[1] {
 		grads[1], err = g.apply(opSpec{
 			layer: l.Name, kind: backwardWait, in: []*gorgonia.Node{started, dy}, shape: x,
-			value: l.wait(coded.Backward, dy.Shape(), x),
+			value: waitFor(l.decode(coded.Backward, dy.Shape(), x)),
 		})
 	}
 	return grads, err
 }
 
-// pendingValue carries a round from its start to its wait. As a tensor it is
-// one number without meaning, which the graph needs to give it a type.
-type pendingValue struct {
-	*tensor.Dense
-	round coded.Pending // nil after its wait
-}
-
-// startRound adds the node that hands an operand to the workers.
-func (g *Graph) startRound(l *residentLayer, round coded.Round, kind string, operand *gorgonia.Node) (*gorgonia.Node, error) {
-	p := &pendingValue{Dense: newDense([]int{1}, make([]float32, 1))}
-	shape := append([]int(nil), operand.Shape()...)
-	return g.apply(opSpec{
-		layer: l.Name, kind: kind, in: []*gorgonia.Node{operand}, shape: []int{1},
-		value: func(rc *runContext, in []gorgonia.Value, _ []float32) (gorgonia.Value, error) {
-			p.release() // a run that failed may have left one
-			data, err := floats(in[0])
-			if err != nil {
-				return nil, err
-			}
-			r := round
-			r.Step, r.Operand = rc.step, coded.Tensor{Shape: shape, Data: data}
-			if p.round, err = l.executor.Start(rc.ctx, r); err != nil {
-				return nil, err
-			}
-			if r.Discard {
-				p.release()
-			}
-			return p, nil
-		},
-	})
-}
-
-func (p *pendingValue) release() {
-	if p.round != nil {
-		p.round.Release()
-		p.round = nil
-	}
-}
-
-// wait returns the operation that waits for a round with an operand of a shape
-// and decodes its result, chunk by chunk, into the operation's output. Its other
-// inputs are there to keep the operand unchanged meanwhile.
-func (l *residentLayer) wait(product coded.Product, operand, result []int) func(*runContext, []gorgonia.Value, []float32) (gorgonia.Value, error) {
+// decode returns what decodes the answers to a round with an operand of a shape.
+func (l *residentLayer) decode(product coded.Product, operand, result []int) decodeFunc {
 	d := shard.NewProductDecoder(l.Layer, l.config, l.decoder, product)
-	return func(rc *runContext, in []gorgonia.Value, out []float32) (gorgonia.Value, error) {
-		p, ok := in[0].(*pendingValue)
-		if !ok || p.round == nil {
-			return nil, fmt.Errorf("a %T that is no round under way", in[0])
-		}
-		defer p.release()
-		chunks, err := p.round.Wait(rc.ctx)
-		if err != nil {
-			return nil, err
-		}
-		return nil, d.Decode(coded.Tensor{Shape: result, Data: out}, operand, chunks)
+	return func(_ *runContext, out []float32, chunks [][]coded.Answer) error {
+		return d.Decode(coded.Tensor{Shape: result, Data: out}, operand, chunks)
 	}
 }

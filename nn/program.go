@@ -152,14 +152,22 @@ func (p *program) execute(ctx context.Context, step int, x []float32) error {
 	return nil
 }
 
-// collect brings the gradients that are not computed in place to their place.
-func (p *program) collect(step int) error {
+// collect brings the gradients that are not computed in place to their place, and
+// waits for those that are futures.
+func (p *program) collect(ctx context.Context, step int) error {
 	for i := range p.grads {
 		pg := &p.grads[i]
 		if !pg.copied {
 			continue
 		}
-		data, err := floats(p.value(pg.node))
+		v := p.value(pg.node)
+		if future, ok := v.(*pendingValue); ok {
+			if err := future.resolve(ctx, pg.store); err != nil {
+				return pg.node.Op().(*op).wrap(&p.g.run, err)
+			}
+			continue
+		}
+		data, err := floats(v)
 		if err == nil && len(data) != len(pg.store) {
 			err = fmt.Errorf("%d numbers, want %d", len(data), len(pg.store))
 		}

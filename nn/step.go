@@ -127,7 +127,7 @@ func (n *Network) gradient(ctx context.Context, p *program, step int, x []float3
 	if math.IsNaN(loss) || math.IsInf(loss, 0) {
 		return 0, &NonFiniteError{Step: step, Loss: loss, Where: p.nonFinite()}
 	}
-	if err := p.collect(step); err != nil {
+	if err := p.collect(ctx, step); err != nil {
 		return 0, err
 	}
 	p.g.commit()

@@ -12,8 +12,10 @@ func Factories() map[string]coded.Factory { return FactoriesOn(nil) }
 // FactoriesOn is Factories with a pool on which the shards compute.
 func FactoriesOn(pool *kernel.Pool) map[string]coded.Factory {
 	return map[string]coded.Factory{
-		KindLinear: factory(pool, NewLinear),
-		KindConv2d: factory(pool, NewConv2d),
+		KindLinear:   factory(pool, NewLinear),
+		KindConv2d:   factory(pool, NewConv2d),
+		KindBatch:    factory(pool, NewBatch),
+		KindGradient: factory(pool, NewGradient),
 	}
 }
 

@@ -98,16 +98,12 @@ func (d *ProductDecoder) chunk(dst []float32, c cut, chunk int, answers []coded.
 	d.want = append(append(d.want[:0], samples, c.groups*features), c.plane...)
 	// The groups of every sample lie one after another: lines of features.
 	d.lines = append(append(d.lines[:0], samples*c.groups, features), c.plane...)
-	d.have, d.results = d.have[:0], d.results[:0]
-	for i, a := range answers {
-		if !shaped(a.Result, d.want) {
-			return fmt.Errorf("answer of slot %d has shape %v and %d values, want %v", a.Slot, a.Result.Shape, len(a.Result.Data), d.want)
-		}
-		if i > 0 && a.Slot <= d.have[i-1] {
-			return fmt.Errorf("answer of slot %d after that of slot %d", a.Slot, d.have[i-1])
-		}
-		d.have = append(d.have, a.Slot)
-		d.results = append(d.results, coded.Tensor{Shape: d.lines, Data: a.Result.Data})
+	var err error
+	if d.have, d.results, err = gather(d.have[:0], d.results[:0], answers, d.want); err != nil {
+		return err
+	}
+	for i := range d.results {
+		d.results[i].Shape = d.lines
 	}
 	w, err := d.decoder.Weights(d.have)
 	if err != nil {

@@ -39,14 +39,15 @@ func RandomSurvivors(seed uint64) Survivors {
 	}
 }
 
-// EverySet goes through all sets of k slots that suffice, in lexicographic
+// EverySet goes through all sets of k slots (of as many as a code of two factors
+// claims to need) that suffice, in lexicographic
 // order and then from the start again, one set for each chunk of each code.
 func EverySet() Survivors {
 	sets := make(map[*coded.Code]*combination)
 	return func(code *coded.Code, _ coded.Round, _ int) []int {
 		c := sets[code]
 		if c == nil {
-			c = &combination{n: code.N(), k: code.K(), tracker: coded.NewTracker(code)}
+			c = &combination{n: code.N(), k: max(code.K(), code.Threshold()), tracker: coded.NewTracker(code)}
 			sets[code] = c
 		}
 		c.next()
@@ -61,8 +62,9 @@ type combination struct {
 	tracker *coded.Tracker
 }
 
-// next moves to the next set that suffices. It ends: every code decodes from
-// some set of k slots, since it decodes from all of them by a full rank of k.
+// next moves to the next set that suffices. It ends: every one-sided code decodes
+// from some set of k slots, since it decodes from all of them by a full rank of k,
+// and the others from any set of as many as they claim to need.
 func (c *combination) next() {
 	for {
 		c.step()

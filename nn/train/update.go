@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/coda-ml/coda/coded"
 	"github.com/coda-ml/coda/datasets"
 	"github.com/coda-ml/coda/internal/kernel"
 	"github.com/coda-ml/coda/nn"
@@ -30,22 +31,17 @@ func (t *Trainer) bindParameters() error {
 	if err := errors.Join(problems...); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
+	if placed, err := nn.Placed(t.config.Model); err != nil {
+		return fmt.Errorf("train: %w", err)
+	} else if placed && t.updates == nil { // no layer is trained where it is placed
+		t.updates = func(step int) (coded.Update, error) { return coded.Update{Step: step}, nil }
+	}
 	return t.bindAverages(layers)
 }
 
 // update makes the optimiser's step with the gradients times scale, on the
 // local parameters and on the placed layers.
 func (t *Trainer) update(ctx context.Context, step int, scale float64) error {
-	if t.updates != nil {
-		u, err := t.updates(step)
-		if err != nil {
-			return err
-		}
-		u.Scale = scale
-		if err := nn.UpdatePlaced(ctx, t.config.Model, u); err != nil {
-			return err
-		}
-	}
 	t.params = t.params[:0]
 	for _, p := range t.named {
 		if p.Grad == nil || p.Remote || p.Frozen {
@@ -58,6 +54,16 @@ func (t *Trainer) update(ctx context.Context, step int, scale float64) error {
 	}
 	if err := t.config.Optimizer.Step(step, t.params); err != nil {
 		return err
+	}
+	if t.updates != nil {
+		u, err := t.updates(step)
+		if err != nil {
+			return err
+		}
+		u.Scale = scale
+		if err := nn.UpdatePlaced(ctx, t.config.Model, u); err != nil {
+			return err
+		}
 	}
 	return t.updateAverages()
 }
