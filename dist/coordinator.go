@@ -63,8 +63,6 @@ type placement struct {
 	verifier *verifier        // nil: answers are not tested
 	offers   map[int]*link    // by slot, during Place: the workers that are to use their own copy
 
-	stateless bool // its shards hold nothing: a new worker gets one without a repair
-
 	rough      bool      // a repair would amplify rounding too much
 	roughUntil time.Time // no rebuild before
 

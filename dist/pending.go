@@ -43,6 +43,9 @@ func (c *Coordinator) Start(ctx context.Context, req coded.Round) (coded.Pending
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("dist: start %s of layer %s: %w", req.Product, req.Layer, err)
 	}
+	if err := req.Check(len(req.Slots)); err != nil {
+		return nil, fmt.Errorf("dist: layer %s: step %d: %w", req.Layer, req.Step, err)
+	}
 	operand, slots := c.copyOperands(req)
 	keep := false
 	defer func() {
@@ -225,13 +228,18 @@ func rowsOf(t coded.Tensor) int {
 	return t.Shape[0]
 }
 
+// operandOf returns the operands of a slot.
+func (r *round) operandOf(slot int) *counted {
+	if r.slots != nil {
+		return r.slots[slot]
+	}
+	return r.operand
+}
+
 // operandMessage gives the message with the operands of a slot; sent is called
 // when it has gone out.
 func (r *round) operandMessage(slot int) (m *Message, sent func()) {
-	operand := r.operand
-	if r.slots != nil {
-		operand = r.slots[slot]
-	}
+	operand := r.operandOf(slot)
 	return &Message{
 		Header:  Header{Kind: KindOperand, Layer: r.Layer, Product: r.Product, Round: r.id, Step: r.Step, State: r.version},
 		Tensors: operand.tensors(),

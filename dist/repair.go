@@ -48,9 +48,11 @@ func (c *Coordinator) mend() {
 			case p.states != nil && p.states[slot] != nil && !l.resting():
 				c.give(l, p)
 				whole = false
-			case p.stateless: // nothing to combine
-				p.version, p.pos = c.version, max(c.log.newest(), p.pos)
-				c.give(l, p)
+			case p.code.Row(slot) == nil: // of a code of two factors, whose shards hold nothing
+				if !l.resting() {
+					p.version, p.pos = c.version, max(c.log.newest(), p.pos)
+					c.give(l, p)
+				}
 				whole = false
 			default:
 				c.tryRepair(l, p)

@@ -243,7 +243,7 @@ func (c *Coordinator) verifyResult(l *link, m *Message) error {
 		c.mu.Unlock()
 		return nil
 	}
-	operand, v := r.operand.retain(), r.place.verifier
+	operand, v := r.operandOf(m.Slot).retain(), r.place.verifier
 	c.mu.Unlock()
 	defer operand.release()
 	return c.at(v, r.version, func(f coded.Follower) error {

@@ -86,7 +86,12 @@
 //	err = nn.UpdatePlaced(ctx, model, update) // an optimiser step, on the workers
 //	momenta, err := nn.Sync(ctx, model)       // decode, before evaluation and checkpoints
 //
-// The weights are then Remote: they have no Grad here, and optimisers leave
+// Batch codes the batch in place of the weights: a worker has all of them and gets
+// one combination of the blocks of X, and of dY. Any optimiser will do, here; the
+// gradient of the weights is computed here, or by the workers: then the start of its
+// round is the gradient, and Train waits for it when everything else is done.
+//
+// The weights of resident layers are then Remote: they have no Grad here, and optimisers leave
 // them alone. Package nn/train does all of this.
 //
 // # Errors

@@ -105,7 +105,7 @@ func (p *placed) start(ctx context.Context, t terminal) error {
 	if err := r.place(); err != nil {
 		return err
 	}
-	if len(r.residents) == 0 {
+	if len(r.placed) == 0 {
 		return usageError{fmt.Errorf("--placement resident: no layer can be: %s", r.layers[0].Reason)}
 	}
 	params, err := nn.Params(r.model)
@@ -119,8 +119,8 @@ func (p *placed) start(ctx context.Context, t terminal) error {
 	if err := r.cluster.start(ctx, p.logs, r.MinWork); err != nil {
 		return err
 	}
-	for _, one := range r.residents {
-		one.Executor = r.cluster.coordinator
+	for _, use := range r.placed {
+		use(r.cluster.coordinator)
 	}
 	return nn.Place(ctx, r.model, nil)
 }

@@ -31,6 +31,7 @@ type layerInfo struct {
 	N         int    `json:"n,omitempty"`
 	K         int    `json:"k,omitempty"`
 	Reason    string `json:"reason"`
+	Gradient  int    `json:"gradient_needed,omitempty"` // answers that the gradient of a coded batch needs
 }
 
 type stepEvent struct {

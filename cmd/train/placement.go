@@ -60,28 +60,60 @@ func (r *run) applyRules(layers []plan.Layer, products []nn.Placeable) error {
 		if p, ok := r.planned[l.Name]; ok && err == nil && rule.Placement == "auto" {
 			choice = p
 		}
-		if err == nil && products[i].Weight.Frozen {
+		if err == nil && products[i].Weight.Frozen && choice.Placement != plan.Batch {
 			choice, err = chooseFrozen(l, rule)
 		}
 		if err != nil {
 			return usageError{err}
 		}
 		info := layerInfo{Layer: l.Name, Placement: choice.Placement, Reason: choice.Reason}
-		if choice.Placement == plan.Resident {
-			spec := coded.Spec{Name: rule.Code, N: r.N, K: rule.K}
-			if _, err := coded.New(spec); err != nil {
-				return usageError{fmt.Errorf("layer %s: %w", l.Name, err)}
+		if choice.Placement != plan.Local {
+			if err := r.placeOne(products[i], rule, &info); err != nil {
+				return usageError{fmt.Errorf("layer %s: placement %s: %w", l.Name, choice.Placement, err)}
 			}
-			info.Code, info.N, info.K = spec.Name, spec.N, spec.K
-			resident := &nn.Resident{Code: spec, Chunks: chunksPerRound}
-			products[i].Layer.Place(resident)
-			r.residents = append(r.residents, resident)
-			r.needed = max(r.needed, spec.K)
 		}
 		r.layers = append(r.layers, info)
 	}
 	return nil
 }
+
+// placeOne puts a layer on the placement that its entry names.
+func (r *run) placeOne(p nn.Placeable, rule placementRule, info *layerInfo) error {
+	spec := coded.Spec{Name: rule.Code, N: r.N, K: rule.K}
+	if _, err := coded.New(spec); err != nil {
+		return err
+	}
+	info.Code, info.N, info.K = spec.Name, spec.N, spec.K
+	r.needed = max(r.needed, spec.K)
+	if info.Placement == plan.Resident {
+		on := &nn.Resident{Code: spec, Chunks: chunksPerRound}
+		p.Layer.Place(on)
+		r.placed = append(r.placed, func(e coded.Executor) { on.Executor = e })
+		return nil
+	}
+	if r.Batch < spec.K {
+		return fmt.Errorf("--batch %d cannot be cut into %d blocks: choose a larger batch, a smaller k, or placement resident or local", r.Batch, spec.K)
+	}
+	on := &nn.Batch{Code: spec, Chunks: chunksPerRound}
+	if rule.Gradient == gradientWorkers {
+		if spec.Name != "trigonometric" {
+			return fmt.Errorf("gradient workers: code %s: want trigonometric", spec.Name)
+		}
+		on.Gradient = coded.Spec{Name: "trigonometric-matdot", N: spec.N, P: spec.K}
+		needed := min(spec.N, 2*spec.K-1)
+		info.Gradient = needed
+		info.Reason += fmt.Sprintf("; its gradient needs %d answers of %d", needed, spec.N)
+		if needed == spec.N {
+			info.Reason += ": all of them, so that one lost worker stops the run; with k up to " + fmt.Sprint(spec.N/2) + " some can be lost"
+		}
+	}
+	p.Layer.Place(on)
+	r.placed = append(r.placed, func(e coded.Executor) { on.Executor = e })
+	return nil
+}
+
+// gradientWorkers says that the gradient of the weights is computed by the workers.
+const gradientWorkers = "workers"
 
 // placementCodes lists the codes for the shards of a layer: one coded block a
 // slot, and no number but k to choose.
@@ -138,6 +170,8 @@ func choose(l plan.Layer, rule placementRule, c plan.Cluster) (plan.Choice, erro
 		return plan.Choice{Layer: l.Name, Placement: plan.Local, Reason: "as asked"}, nil
 	case "auto":
 		return plan.Choose(one, c)[0], nil
+	case plan.Batch:
+		return plan.Choice{Layer: l.Name, Placement: plan.Batch, Reason: fmt.Sprintf("as asked, any %d of %d workers", c.K, c.Workers)}, nil
 	case "resident":
 		if why := plan.CannotPlace(l, c); why != "" && rule.Layer == l.Name {
 			return plan.Choice{}, fmt.Errorf("layer %s: %s", l.Name, why)

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/coda-ml/coda/coded"
 	"github.com/coda-ml/coda/datasets"
 	"github.com/coda-ml/coda/dist"
 	"github.com/coda-ml/coda/dist/plan"
@@ -54,8 +55,8 @@ type run struct {
 	exempt      map[string]bool        // parameters that --no-decay names
 	planned     map[string]plan.Choice // by layer, for auto; nil if the planner was not asked
 	layers      []layerInfo
-	needed      int            // the largest k of the placed layers
-	residents   []*nn.Resident // one for each placed layer; they get their executor when the cluster is up
+	needed      int                    // the largest k of the placed layers
+	placed      []func(coded.Executor) // gives a placed layer its executor when the cluster is up
 	resumed     train.Checkpoint
 	trainer     *train.Trainer
 	watch       *watch
@@ -95,7 +96,7 @@ func (r *run) do(ctx context.Context, t terminal) error {
 	if err := r.tellMonitor(t); err != nil {
 		return err
 	}
-	if len(r.residents) > 0 {
+	if len(r.placed) > 0 {
 		if err := r.startCluster(ctx); err != nil {
 			return err
 		}
@@ -123,7 +124,7 @@ func (r *run) placeLayers(ctx context.Context, t terminal) error {
 	if err := r.checkOptimizer(); err != nil {
 		return err
 	}
-	if len(r.residents) > 0 && r.cluster == nil {
+	if len(r.placed) > 0 && r.cluster == nil {
 		return r.joinCluster(ctx, t)
 	}
 	return nil
@@ -180,8 +181,8 @@ func (r *run) startCluster(ctx context.Context) error {
 		return fmt.Errorf("%w (logs are in %s)", err, logs)
 	}
 	executor := r.executor()
-	for _, p := range r.residents {
-		p.Executor = executor
+	for _, use := range r.placed {
+		use(executor)
 	}
 	return nil
 }

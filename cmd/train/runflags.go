@@ -46,7 +46,7 @@ type runFlags struct {
 	EMA         float64  `name:"ema" placeholder:"DECAY" yaml:"ema" json:"ema,omitempty" help:"Evaluate and keep an exponential moving average of the weights: the part of it that a step keeps, such as 0.999 (at step t at most (1+t)/(10+t)); buffers are the newest. Local layers only." group:"Optimiser"`
 	WarmUp      int      `name:"warm-up" placeholder:"N" yaml:"warm-up" json:"warm_up,omitempty" help:"Steps of linear warm-up before the schedule." group:"Optimiser"`
 
-	Placement string `default:"auto" placeholder:"NAME" yaml:"placement" json:"placement" help:"Where the layers' products are computed: auto (large linear layers resident on the workers; what train plan says if those of --join have told their --pace), resident (every linear layer and convolution that can be), local (default ${default}). In YAML also placements, a list of {layer: GLOB, placement, code, k}: the first match wins." group:"Placement"`
+	Placement string `default:"auto" placeholder:"NAME" yaml:"placement" json:"placement" help:"Where the layers' products are computed: auto (large linear layers resident on the workers; what train plan says if those of --join have told their --pace), resident (every linear layer and convolution that can be), batch (parts of the batch are coded; weights are sent each step; any optimiser), local (default ${default}). In YAML also placements, a list of {layer: GLOB, placement, code, k, gradient: workers (of batch: the gradient of the weights is computed there too)}: the first match wins." group:"Placement"`
 	Code      string `default:"trigonometric" placeholder:"NAME" yaml:"code" json:"code" help:"Code of the placed layers: ${codes} (default ${default})." group:"Placement"`
 	K         int    `name:"k" placeholder:"N" yaml:"k" json:"k" help:"Answers that suffice (default: two thirds of the workers)." group:"Placement"`
 	N         int    `name:"n" placeholder:"N" yaml:"n" json:"n" help:"Shards of a placed layer, one a worker (default: --workers, or with --workers 0 those that have joined)." group:"Placement"`
@@ -167,11 +167,11 @@ const maxLocalWorkers = 64
 func (f *runFlags) validatePlacement(rules []placementRule, bad func(string, ...any)) {
 	check := func(where, placement string) {
 		switch placement {
-		case "auto", plan.Resident, plan.Local:
-		case "batch", "shipped", "gradient":
-			bad("%s %s: not part of this version; choose auto, resident or local", where, placement)
+		case "auto", plan.Resident, plan.Batch, plan.Local:
+		case plan.Shipped, "gradient":
+			bad("%s %s: not part of this version; choose auto, resident, batch or local", where, placement)
 		default:
-			bad("%s %q: choose auto, resident or local", where, placement)
+			bad("%s %q: choose auto, resident, batch or local", where, placement)
 		}
 	}
 	check("--placement", f.Placement)
@@ -183,6 +183,9 @@ func (f *runFlags) validatePlacement(rules []placementRule, bad func(string, ...
 		}
 		if rule.K < 0 {
 			bad("%s k %d: want at least 1", where, rule.K)
+		}
+		if rule.Gradient != "" && (rule.Placement != plan.Batch || rule.Gradient != gradientWorkers) {
+			bad("%s gradient %q: want workers, with placement batch", where, rule.Gradient)
 		}
 	}
 }

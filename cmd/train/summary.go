@@ -8,8 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
+	"github.com/coda-ml/coda/coded"
 	"github.com/coda-ml/coda/datasets"
 	"github.com/coda-ml/coda/dist/plan"
 	"github.com/coda-ml/coda/nn"
@@ -103,7 +105,8 @@ type summaryRow struct {
 	Code       string `json:"code,omitempty"`
 	N          int    `json:"n,omitempty"`
 	K          int    `json:"k,omitempty"`
-	Bytes      int64  `json:"bytes_per_step,omitempty"` // on the wire: n(|X|+|dY|) + |Y| + |dX|, at least
+	Bytes      int64  `json:"bytes_per_step,omitempty"` // on the wire, at least; of a resident layer n(|X|+|dY|) + |Y| + |dX|
+	gradient   int    // answers that the gradient needs, 0 if it is not computed by workers
 }
 
 // summarise builds the model and decides where its layers compute, as a run does.
@@ -145,35 +148,58 @@ func (s *summary) add(r *run, l nn.LayerInfo, products []nn.Placeable) {
 	row := summaryRow{Layer: l.Name, Kind: l.Kind, Output: l.Output, Parameters: l.Parameters, Flops: l.Flops}
 	for _, placed := range r.layers {
 		if placed.Layer == l.Name {
-			row.Placement, row.Code, row.N, row.K = placed.Placement, placed.Code, placed.N, placed.K
+			row.Placement, row.Code, row.N, row.K, row.gradient = placed.Placement, placed.Code, placed.N, placed.K, placed.Gradient
 		}
 	}
-	if row.Placement == plan.Resident {
-		row.Bytes = r.residentBytes(l, row.N, products)
+	if row.Code != "" {
+		row.Bytes = r.placedBytes(l, row, products)
 	}
 	s.Flops += row.Flops
 	s.Bytes += row.Bytes
 	s.Layers = append(s.Layers, row)
 }
 
-// residentBytes is what a step sends and receives for a resident layer at
-// least. The gradient of the input is not computed where nothing before the
-// layer is trained.
-func (r *run) residentBytes(l nn.LayerInfo, n int, products []nn.Placeable) int64 {
-	x, y := int64(r.Batch), int64(r.Batch)
-	for _, d := range l.Input {
-		x *= int64(d)
+// placedBytes is what a step sends and receives for a placed layer at least. The
+// gradient of the input is not computed where nothing before the layer is trained:
+// but workers with the weights make their gradient from dY even so.
+func (r *run) placedBytes(l nn.LayerInfo, row summaryRow, products []nn.Placeable) int64 {
+	i := slices.IndexFunc(products, func(p nn.Placeable) bool { return p.Name == l.Name })
+	if i < 0 {
+		return 0
 	}
-	for _, d := range l.Output {
-		y *= int64(d)
-	}
-	floats := int64(n)*(x+y) + y
-	for _, p := range products {
-		if p.Name == l.Name && !p.First {
-			floats += x
+	n, k, in, out := int64(row.N), int64(row.K), entries(l.Input), entries(l.Output)
+	p, samples := products[i], int64(r.Batch)
+	var floats int64
+	switch row.Placement {
+	case plan.Resident:
+		floats = samples * (n*(in+out) + out)
+	case plan.Batch: // coded blocks go out, blocks come back
+		samples = int64(coded.Blocks(r.Batch, row.K).Size)
+		floats = samples * (n*in + k*out)
+		if !p.Weight.Frozen {
+			floats += n * int64(p.Weight.Size())
 		}
+		if !p.First {
+			floats += samples * n * out
+		}
+		if row.gradient > 0 {
+			floats += samples*n*(in+out) + int64(row.gradient)*int64(p.Weight.Size())
+		}
+		samples *= k
+	}
+	if !p.First {
+		floats += samples * in
 	}
 	return 4 * floats
+}
+
+// entries is the number of entries of a shape.
+func entries(shape []int) int64 {
+	n := int64(1)
+	for _, d := range shape {
+		n *= int64(d)
+	}
+	return n
 }
 
 // text is the summary for people.
@@ -192,13 +218,13 @@ func (s *summary) text() string {
 	fmt.Fprintf(b, "%-*s  %-12s  %12s  %11d  %14d\n\n", width, "sum", "", "", s.Params, s.Flops)
 	fmt.Fprintf(b, "%d of %d parameters are trained. Flops are those of one image forward: products only, a multiplication and an addition are two.\n", s.Trained, s.Params)
 	if s.Bytes > 0 {
-		fmt.Fprintf(b, "A step sends and receives at least %s for the resident layers.\n", bytesText(s.Bytes))
+		fmt.Fprintf(b, "A step sends and receives at least %s for the placed layers.\n", bytesText(s.Bytes))
 	}
 	return b.String()
 }
 
 func (l summaryRow) where() string {
-	if l.Placement != plan.Resident {
+	if l.Code == "" {
 		return l.Placement
 	}
 	return fmt.Sprintf("%s, %s, any %d of %d", l.Placement, l.Code, l.K, l.N)

@@ -21,6 +21,7 @@ type placementRule struct {
 	Placement string `yaml:"placement" json:"placement"`
 	Code      string `yaml:"code" json:"code,omitempty"`
 	K         int    `yaml:"k" json:"k,omitempty"`
+	Gradient  string `yaml:"gradient" json:"gradient,omitempty"` // of a batch placement: where dW is computed
 }
 
 // lists are the settings that have no flag, only a key in YAML.

@@ -25,6 +25,12 @@
 // weights of smaller convolutions. A chunk of a product is some columns (channels) of
 // the shard or, where the weights are smaller than the operand, some samples.
 //
+// Batch and Gradient are the shards of layers whose batch is coded, X_i = sum_j G_ij
+// X_j over k blocks of samples, and whose workers all have the whole weights:
+//
+//	forward   X_i W, backward  dY_i W^T   any k decode Y and dX
+//	gradient  X_i^T dY_i                  a sum of products: dW, from min(n, 2k-1)
+//
 // A worker process builds its shards through a table of factories; what
 // follows computes two rows of a layer at slot 0:
 //
