@@ -93,10 +93,10 @@ func TestValidateRefuses(t *testing.T) {
 
 func TestValidateRefusesRules(t *testing.T) {
 	for want, rule := range map[string]placementRule{
-		`placements, entry 1: placement "": choose`:               {Layer: "fc1"},
-		`placements, entry 1: placement shipped: not part of this`:  {Layer: "fc1", Placement: "shipped"},
-		`placements, entry 1: layer "[": syntax error in pattern`: {Layer: "[", Placement: "local"},
-		`placements, entry 1: k -1: want at least 1`:              {Layer: "fc1", Placement: "resident", K: -1},
+		`placements, entry 1: placement "": choose`:                {Layer: "fc1"},
+		`placements, entry 1: placement shipped: not part of this`: {Layer: "fc1", Placement: "shipped"},
+		`placements, entry 1: layer "[": syntax error in pattern`:  {Layer: "[", Placement: "local"},
+		`placements, entry 1: k -1: want at least 1`:               {Layer: "fc1", Placement: "resident", K: -1},
 	} {
 		r, err := parseRun(t)
 		if err != nil {
