@@ -165,6 +165,9 @@ func (r *run) ruleFor(layer string) placementRule {
 // resident and that cannot be is an error; for --placement resident it stays local.
 func choose(l plan.Layer, rule placementRule, c plan.Cluster) (plan.Choice, error) {
 	one := []plan.Layer{l}
+	if rule.Placement != plan.Local && c.Workers > 0 && c.K > c.Workers {
+		return plan.Choice{}, fmt.Errorf("layer %s: placement %s: k %d: want 1 to %d, the number of shards", l.Name, rule.Placement, c.K, c.Workers)
+	}
 	switch rule.Placement {
 	case "local":
 		return plan.Choice{Layer: l.Name, Placement: plan.Local, Reason: "as asked"}, nil
@@ -174,7 +177,7 @@ func choose(l plan.Layer, rule placementRule, c plan.Cluster) (plan.Choice, erro
 		return plan.Choice{Layer: l.Name, Placement: plan.Batch, Reason: fmt.Sprintf("as asked, any %d of %d workers", c.K, c.Workers)}, nil
 	case "resident":
 		if why := plan.CannotPlace(l, c); why != "" && rule.Layer == l.Name {
-			return plan.Choice{}, fmt.Errorf("layer %s: %s", l.Name, why)
+			return plan.Choice{}, fmt.Errorf("layer %s: placement resident: %s: choose a smaller k, or placement batch or local", l.Name, why)
 		}
 		return plan.All(one, c)[0], nil
 	}
@@ -184,7 +187,7 @@ func choose(l plan.Layer, rule placementRule, c plan.Cluster) (plan.Choice, erro
 // chooseFrozen is choose for a layer that is not trained: it stays local.
 func chooseFrozen(l plan.Layer, rule placementRule) (plan.Choice, error) {
 	if rule.Placement == plan.Resident && rule.Layer == l.Name {
-		return plan.Choice{}, fmt.Errorf("layer %s: it is frozen, and placement resident is for layers that are trained", l.Name)
+		return plan.Choice{}, fmt.Errorf("layer %s: it is frozen, and placement resident is for layers that are trained: choose batch or local", l.Name)
 	}
 	return plan.Choice{Layer: l.Name, Placement: plan.Local, Reason: "frozen"}, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/coda-ml/coda/datasets"
 	"github.com/coda-ml/coda/dist/plan"
 	"github.com/coda-ml/coda/nn"
+	"github.com/coda-ml/coda/nn/shard"
 )
 
 // summaryCmd shows what a run would train, or what one has trained.
@@ -28,6 +29,7 @@ type summaryCmd struct {
 	Code      string `placeholder:"NAME" help:"Code of the placed layers."`
 	Workers   string `placeholder:"N" help:"Workers, each with a shard of every placed layer."`
 	K         string `name:"k" placeholder:"N" help:"Answers that suffice."`
+	Dot       string `placeholder:"PATH" help:"Write the graph of a training step in Graphviz's language, with the rounds of placed layers."`
 	JSON      string `name:"json" placeholder:"PATH" help:"Write the summary as one JSON object ('-': to standard output, and nothing else there)."`
 }
 
@@ -42,7 +44,34 @@ func (s *summaryCmd) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
+	if s.Dot != "" {
+		if err := r.writeGraph(ctx, s.Dot); err != nil {
+			return fmt.Errorf("--dot: %w", err)
+		}
+	}
 	return writeReport(t, s.JSON, report)
+}
+
+// writeGraph writes the graph of a step to a file. The placed layers get an executor
+// in this process: nothing is computed.
+func (r *run) writeGraph(ctx context.Context, path string) (err error) {
+	local := shard.NewLocal(shard.LocalConfig{})
+	for _, use := range r.placed {
+		use(local)
+	}
+	if err := nn.Place(ctx, r.model, nil); err != nil {
+		return err
+	}
+	network, err := nn.NewNetwork(r.model, r.train.Shape, nn.Config{Threads: 1})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, network.Close()) }()
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(network.WriteDot(f, r.Batch), f.Close())
 }
 
 // settings are those that train run would have with the same arguments.
