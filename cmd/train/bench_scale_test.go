@@ -15,7 +15,7 @@ func TestBenchScale(t *testing.T) {
 		t.Fatalf("%d rows, want a real one and a virtual one", len(got))
 	}
 	r, v := got[0], got[1]
-	if r.Workers != 6 || r.K != 4 || r.Virtual || !(r.JoinS > 0) || r.AgreeS < r.JoinS || r.Rounds < 1 || !(r.TasksPer > 0) {
+	if r.Workers != 6 || r.K != 4 || r.Virtual || !(r.JoinS > 0) || r.AgreeS < r.JoinS || r.Unknown < 0 || r.Rounds < 1 || !(r.TasksPer > 0) {
 		t.Errorf("real row %+v", r)
 	}
 	if v.Workers != scaleVirtual || v.K != scaleVirtual*3/4 || !v.Virtual || v.JoinS != 0 || v.Rounds < 1 || !(v.TasksPer > 0) {
