@@ -255,19 +255,8 @@ func (g *Graph) channelBiasActivation(layer string, c kernel.Conv, x, b *gorgoni
 			})
 			return nil
 		},
-		grad: func(g *Graph, y, dy *gorgonia.Node, want []bool) ([]*gorgonia.Node, error) {
-			dz, err := g.beforeReLU(layer, y, dy, relu)
-			if err != nil {
-				return nil, err
-			}
-			grads := make([]*gorgonia.Node, len(inputs))
-			if want[0] {
-				grads[0] = dz
-			}
-			if b != nil && want[1] {
-				grads[1], err = g.convBackwardBias(layer, c, dz)
-			}
-			return grads, err
-		},
+		grad: biasActivationGrad(layer, len(inputs), relu, func(g *Graph, dz *gorgonia.Node) (*gorgonia.Node, error) {
+			return g.convBackwardBias(layer, c, dz)
+		}),
 	})
 }

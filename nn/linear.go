@@ -154,21 +154,30 @@ func (g *Graph) biasActivation(layer string, x, b *gorgonia.Node, relu bool) (*g
 			addBias(rc.pool, y, optional(v, 1), relu)
 			return nil
 		},
-		grad: func(g *Graph, y, dy *gorgonia.Node, want []bool) ([]*gorgonia.Node, error) {
-			dz, err := g.beforeReLU(layer, y, dy, relu)
-			if err != nil {
-				return nil, err
-			}
-			grads := make([]*gorgonia.Node, len(inputs))
-			if want[0] {
-				grads[0] = dz
-			}
-			if b != nil && want[1] {
-				grads[1], err = g.columnSums(layer, dz)
-			}
-			return grads, err
-		},
+		grad: biasActivationGrad(layer, len(inputs), relu, func(g *Graph, dz *gorgonia.Node) (*gorgonia.Node, error) {
+			return g.columnSums(layer, dz)
+		}),
 	})
+}
+
+// biasActivationGrad is the derivative of a bias, which the second input is if
+// there is one, and a ReLU; sums gives that of the bias from the one before the
+// ReLU.
+func biasActivationGrad(layer string, inputs int, relu bool, sums func(g *Graph, dz *gorgonia.Node) (*gorgonia.Node, error)) func(g *Graph, y, dy *gorgonia.Node, want []bool) ([]*gorgonia.Node, error) {
+	return func(g *Graph, y, dy *gorgonia.Node, want []bool) ([]*gorgonia.Node, error) {
+		dz, err := g.beforeReLU(layer, y, dy, relu)
+		if err != nil {
+			return nil, err
+		}
+		grads := make([]*gorgonia.Node, inputs)
+		if want[0] {
+			grads[0] = dz
+		}
+		if inputs > 1 && want[1] {
+			grads[1], err = sums(g, dz)
+		}
+		return grads, err
+	}
 }
 
 // columnSums adds the sums of a matrix over its rows: the gradient of a bias.
