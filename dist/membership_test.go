@@ -351,8 +351,7 @@ func TestSubscribe(t *testing.T) {
 	second, _ := r.subscribe()
 	for i := range 3 { // nobody reads: nobody waits, and one notice is kept
 		r.mu.Lock()
-		r.members[fmt.Sprint(i)] = Member{ID: fmt.Sprint(i)}
-		r.publish()
+		r.publish(Member{ID: fmt.Sprint(i)}, true)
 		r.mu.Unlock()
 	}
 	<-first

@@ -49,7 +49,7 @@ func (r *roster) put(n *memberlist.Node) {
 	defer r.mu.Unlock()
 	r.members[member.ID] = member
 	r.lost = slices.DeleteFunc(r.lost, func(addr string) bool { return addr == member.GossipAddr })
-	r.publish()
+	r.publish(member, true)
 }
 
 func (r *roster) NotifyLeave(n *memberlist.Node) {
@@ -67,18 +67,25 @@ func (r *roster) NotifyLeave(n *memberlist.Node) {
 		r.lost = append(r.lost, member.GossipAddr)
 		r.lost = r.lost[max(0, len(r.lost)-maxLost):]
 	}
-	r.publish()
+	r.publish(member, false)
 }
 
-// publish needs mu.
-func (r *roster) publish() {
+// publish needs mu. It makes a new snapshot with a member in its place, or without
+// it. When hundreds join, each hears of each: so the rest is not sorted again.
+func (r *roster) publish(member Member, there bool) {
 	list := make([]Member, 0, len(r.members))
-	for _, member := range r.members {
+	for _, other := range *r.snapshot.Load() {
+		if other.ID == member.ID {
+			continue
+		}
+		if there && byName(member, other) < 0 {
+			list, there = append(list, member), false
+		}
+		list = append(list, other)
+	}
+	if there {
 		list = append(list, member)
 	}
-	slices.SortFunc(list, func(a, b Member) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
-	})
 	r.snapshot.Store(&list)
 	for ch := range r.subs {
 		select {
@@ -86,6 +93,11 @@ func (r *roster) publish() {
 		default: // a notice is waiting already
 		}
 	}
+}
+
+// byName orders members by name, and those of one name by ID.
+func byName(a, b Member) int {
+	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
 }
 
 func (r *roster) subscribe() (<-chan struct{}, func()) {
