@@ -39,6 +39,9 @@
 //     loop that looks for seeds and lost members for ever, so that partitions of
 //     any length heal.
 //
+//   - Cut silences the sockets of a process for a time, and WorkerConfig.Tamper
+//     loses or changes answers: faults for tests.
+//
 //   - Worker holds shards and computes; Coordinator is the coded.Executor that
 //     drives them, as the next section says.
 //

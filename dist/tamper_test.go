@@ -34,7 +34,7 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// A worker that lies is believed: what it adds to a result is in the product.
+// Unless answers are verified, a worker that lies is believed: what it adds to a result is in the product.
 func TestWrongAnswers(t *testing.T) {
 	noLeaks(t)
 	const lie = 100
