@@ -42,6 +42,9 @@
 //   - Cut silences the sockets of a process for a time, and WorkerConfig.Tamper
 //     loses or changes answers: faults for tests.
 //
+//   - OnEvent, OnRound and OnTask, the Stats of both sides and LinkStats tell whoever
+//     watches what happens; nothing here knows what they are shown by.
+//
 //   - Worker holds shards and computes; Coordinator is the coded.Executor that
 //     drives them, as the next section says.
 //

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"math"
-	"sync"
 	"time"
 
 	"github.com/coda-ml/coda/coded"
@@ -108,10 +107,9 @@ func (o *observedExecutor) Update(ctx context.Context, u coded.Update) error {
 // and its release is the decoding.
 type observedPending struct {
 	coded.Pending
-	o       *observedExecutor
-	span    span
-	waited  time.Time // when the wait ended well; zero before, and after the release
-	release sync.Once
+	o      *observedExecutor
+	span   span
+	waited time.Time // when the wait ended well; zero before, and after the release
 }
 
 // Wait implements coded.Pending.
@@ -130,11 +128,10 @@ func (p *observedPending) Wait(ctx context.Context) ([][]coded.Answer, error) {
 
 // Release implements coded.Pending.
 func (p *observedPending) Release() {
-	p.release.Do(func() {
-		if !p.waited.IsZero() {
-			p.tell(phaseDecode, p.waited, time.Now())
-		}
-	})
+	if !p.waited.IsZero() {
+		p.tell(phaseDecode, p.waited, time.Now())
+		p.waited = time.Time{}
+	}
 	p.Pending.Release()
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"sync"
 	"time"
@@ -144,9 +145,13 @@ func (t *timeline) stepMade(s train.StepInfo) error {
 	if s.Step > t.last {
 		return nil
 	}
+	args := traceStep{Step: s.Step}
+	if !math.IsNaN(s.Loss) && !math.IsInf(s.Loss, 0) { // which JSON has no words for
+		args.Loss = s.Loss
+	}
 	err := t.write(traceEvent{
 		Name: fmt.Sprintf("step %d", s.Step), Category: "step", Phase: "X",
-		At: t.micros(time.Now().Add(-s.Time)), Duration: micros(s.Time), Args: traceStep{s.Step, s.Loss},
+		At: t.micros(time.Now().Add(-s.Time)), Duration: micros(s.Time), Args: args,
 	})
 	if err := errors.Join(err, t.flush(s.Step == t.last)); err != nil {
 		return fmt.Errorf("--trace: %w", err)

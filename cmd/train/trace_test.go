@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -105,7 +106,7 @@ func TestTraceIsBounded(t *testing.T) {
 		t.Errorf("%d tasks and %d phases are kept, want at most %d", len(tl.tasks), len(tl.spans), maxTraced)
 	}
 	tl.tasks, tl.spans = tl.tasks[:1], tl.spans[:1]
-	if err := errors.Join(tl.stepMade(train.StepInfo{Step: 1}), tl.close()); err != nil {
+	if err := errors.Join(tl.stepMade(train.StepInfo{Step: 1, Loss: math.NaN()}), tl.close()); err != nil {
 		t.Fatal(err)
 	}
 	if events := readTrace(t, p.String()); !strings.Contains(p.String(), "7 tasks not traced") || len(events) != 6 {
