@@ -18,6 +18,8 @@ import (
 //	go test ./cmd/train -run TestBusyCores -v -busy 10m -timeout 15m
 var busy = flag.Duration("busy", 2*time.Second, "how long TestBusyCores keeps every core busy")
 
+func init() { programs["busytrain"] = busyMain }
+
 // busyMain is train with every core busy besides, in this process and in those of
 // its workers.
 func busyMain() {

@@ -20,9 +20,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"train": main, "busytrain": busyMain})
-}
+// programs are what scripts and tests can run as processes.
+var programs = map[string]func(){"train": main}
+
+func TestMain(m *testing.M) { testscript.Main(m, programs) }
 
 // scriptExits is the command "exits STATUS PROGRAM ARGS...". Whatever fails
 // says why on one line of standard error.
