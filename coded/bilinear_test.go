@@ -2,6 +2,7 @@ package coded
 
 import (
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -71,7 +72,7 @@ func checkEverySet(t *testing.T, c *Code) {
 			}
 		}
 		ready := exact.Ready()
-		if tracker.Ready() != ready {
+		if tracker.Ready() != ready && (ready || !regular(t, c, bits)) {
 			t.Errorf("%v: tasks %b: ready is %t, exactly %t", c, bits, tracker.Ready(), ready)
 		}
 		if c.MDS() && ready != (tracker.Count() >= c.Threshold()) {
@@ -84,6 +85,27 @@ func checkEverySet(t *testing.T, c *Code) {
 	if short != c.Threshold()-1 {
 		t.Errorf("%v: the largest set that does not decode has %d tasks, the threshold is %d", c, short, c.Threshold())
 	}
+}
+
+// regular tells whether a set of tasks decodes, in float64, because its angles are
+// those of a regular polygon. The circle of a prime field has no such points, so
+// that in exact arithmetic of trigonometric-matdot these sets do not decode.
+func regular(t *testing.T, c *Code, bits int) bool {
+	t.Helper()
+	if c.Name() != trigonometricMatdot.Name {
+		return false
+	}
+	var set []int
+	for w := range c.N() {
+		if bits>>w&1 == 1 {
+			set = append(set, w)
+		}
+	}
+	w, err := NewDecoder(c, DecoderConfig{MaxCond: math.Inf(1)}).Weights(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.Residual < 1e-24
 }
 
 // TestBilinearThresholds compares the thresholds with numbers of the papers.
