@@ -38,12 +38,11 @@ type layerRow struct {
 
 // layerBench is a resident Linear on a cluster, used without a network.
 type layerBench struct {
-	b                 *benchCmd
-	batch             int
-	pace              float64 // GFLOP/s; 0: as fast as it can
-	cluster           *cluster
-	config            shard.LinearConfig
-	layer             coded.Layer
+	b       *benchCmd
+	batch   int
+	pace    float64 // GFLOP/s; 0: as fast as it can
+	cluster *cluster
+	placedLinear
 	forward, backward *shard.ProductDecoder
 	x, dy, y, dx      []float32
 	rounds            []dist.RoundStats // of the step under way
@@ -84,29 +83,17 @@ func benchLayer(ctx context.Context, b *benchCmd, out rows) (err error) {
 // place puts a layer of random weights on the workers.
 func (l *layerBench) place(ctx context.Context) error {
 	in, outputs, batch := l.config.In, l.config.Out, l.batch
-	raw, err := l.config.Marshal()
-	if err != nil {
+	var err error
+	spec := coded.Spec{Name: "trigonometric", N: l.b.Workers, K: l.b.K}
+	if l.placedLinear, err = newPlacedLinear("bench", l.config, spec, chunksPerRound); err != nil {
 		return err
 	}
-	l.layer = coded.Layer{
-		Name: "bench", Kind: shard.KindLinear, Config: raw,
-		Code: coded.Spec{Name: "trigonometric", N: l.b.Workers, K: l.b.K},
-	}
-	l.layer.Chunks = min(chunksPerRound, l.config.MaxChunks(l.b.K))
-	code, err := coded.New(l.layer.Code)
-	if err != nil {
-		return err
-	}
-	decoder := coded.NewDecoder(code, coded.DecoderConfig{})
-	l.forward = shard.NewProductDecoder(l.layer, l.config, decoder, coded.Forward)
-	l.backward = shard.NewProductDecoder(l.layer, l.config, decoder, coded.Backward)
+	l.forward, l.backward = l.product(coded.Forward), l.product(coded.Backward)
 	rng := rand.New(rand.NewPCG(1, 3))
 	weight := randomSlice(rng, outputs*in)
 	l.x, l.dy = randomSlice(rng, batch*in), randomSlice(rng, batch*outputs)
 	l.y, l.dx = make([]float32, batch*outputs), make([]float32, batch*in)
-	return l.cluster.coordinator.Place(ctx, l.layer, func(slot int) ([]coded.Tensor, error) {
-		return l.config.Encode(weight, nil, code, slot)
-	})
+	return l.placedLinear.place(ctx, l.cluster.coordinator, weight)
 }
 
 // measure makes steps for the benchmark's time, at least five.
@@ -169,19 +156,13 @@ func matrix(rows, cols int, data []float32) coded.Tensor {
 }
 
 func (l *layerBench) round(ctx context.Context, p coded.Product, operand coded.Tensor, d *shard.ProductDecoder, dst coded.Tensor) error {
-	pending, err := l.cluster.coordinator.Start(ctx, coded.Round{Layer: l.layer.Name, Product: p, Step: l.step, Operand: operand, Keep: true})
-	if err != nil {
+	round := coded.Round{Layer: l.layer.Name, Product: p, Step: l.step, Operand: operand, Keep: true}
+	return answered(ctx, l.cluster.coordinator, round, func(answers [][]coded.Answer) error {
+		began := l.b.now()
+		err := d.Decode(dst, operand.Shape, answers)
+		l.decode += l.b.now().Sub(began)
 		return err
-	}
-	defer pending.Release()
-	answers, err := pending.Wait(ctx)
-	if err != nil {
-		return err
-	}
-	began := l.b.now()
-	err = d.Decode(dst, operand.Shape, answers)
-	l.decode += l.b.now().Sub(began)
-	return err
+	})
 }
 
 // computeMS is the time that the busiest worker's flops of the step take at its

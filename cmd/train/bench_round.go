@@ -73,10 +73,11 @@ type roundBench struct {
 
 // roundProduct is the product as a strategy computes it.
 type roundProduct struct {
-	sim     sim.Strategy
-	layer   coded.Layer
-	decoder *shard.ProductDecoder
-	rounds  int
+	placedLinear
+	sim        sim.Strategy
+	scheduling dist.Strategy
+	forward    *shard.ProductDecoder
+	rounds     int
 }
 
 func benchRound(ctx context.Context, b *benchCmd, out rows) (err error) {
@@ -133,7 +134,10 @@ func (r *roundBench) prepare() error {
 	if len(chunks) == 0 {
 		chunks = []int{roundChunks}
 	}
-	strategies, err := r.b.chosenOf(overSockets(r.b.strategies(chunks)))
+	strategies, err := r.b.chosenOf(slices.DeleteFunc(r.b.strategies(chunks), func(s sim.Strategy) bool {
+		_, _, _, known := overSockets(s, r.b.Workers, r.b.K, chunks[0])
+		return !known
+	}))
 	if err != nil {
 		return err
 	}
@@ -161,51 +165,19 @@ func (r *roundBench) pace() float64 {
 	return *r.b.Pace
 }
 
-// overSockets drops the strategies that only the simulator has.
-func overSockets(all []sim.Strategy) []sim.Strategy {
-	return slices.DeleteFunc(all, func(s sim.Strategy) bool { return s.Name() == sim.Rateless{}.Name() })
-}
-
 // product describes the layer of a strategy.
-func (r *roundBench) product(name string, s sim.Strategy, chunks int) (*roundProduct, error) {
-	n, k := r.b.Workers, r.b.K
-	spec := coded.Spec{Name: "trigonometric", N: n, K: k}
+func (r *roundBench) product(name string, s sim.Strategy, chunks int) (_ *roundProduct, err error) {
 	p := &roundProduct{sim: s, rounds: r.rounds}
-	switch s := s.(type) {
-	case sim.Local:
-		spec = coded.Spec{Name: "uncoded", N: 1, K: 1}
+	if s == (sim.Local{}) {
 		p.rounds = (r.rounds + 3) / 4 // each takes as long as all others together
-	case sim.Uncoded:
-		spec = coded.Spec{Name: "uncoded", N: n, K: n}
-	case sim.Replicated:
-		spec = coded.Spec{Name: "replication", N: n, K: n / s.Copies}
-	case sim.Speculative:
-		spec, chunks = coded.Spec{Name: "replication", N: n, K: 1}, n
-	case sim.Adaptive:
-		chunks = s.Chunks
 	}
-	raw, err := r.config.Marshal()
-	if err != nil {
+	spec, chunks, scheduling, _ := overSockets(s, r.b.Workers, r.b.K, chunks)
+	if p.placedLinear, err = newPlacedLinear(name, r.config, spec, chunks); err != nil {
 		return nil, err
 	}
-	code, err := coded.New(spec)
-	if err != nil {
-		return nil, err
-	}
-	p.layer = coded.Layer{Name: name, Kind: shard.KindLinear, Config: raw, Code: spec, Chunks: min(chunks, r.config.MaxChunks(spec.K)), ByBatch: true}
-	p.decoder = shard.NewProductDecoder(p.layer, r.config, coded.NewDecoder(code, coded.DecoderConfig{}), coded.Forward)
+	p.scheduling, p.layer.ByBatch = scheduling, true
+	p.forward = p.product(coded.Forward)
 	return p, nil
-}
-
-// scheduling is the coordinator's strategy for one of the simulator.
-func scheduling(s sim.Strategy) dist.Strategy {
-	switch s.(type) {
-	case sim.Adaptive:
-		return dist.Adaptive
-	case sim.Speculative:
-		return dist.Speculative
-	}
-	return dist.InOrder
 }
 
 // start starts the workers. How slow each is in which round they read from a
@@ -228,7 +200,7 @@ func (r *roundBench) start(ctx context.Context, dir string) (err error) {
 		Slots: r.b.Workers, Strategies: map[string]dist.Strategy{}, FirstDeadline: patience, MinDeadline: patience, MaxDeadline: patience,
 	}
 	for _, p := range r.products {
-		r.cluster.config.Strategies[p.layer.Name] = scheduling(p.sim)
+		r.cluster.config.Strategies[p.layer.Name] = p.scheduling
 	}
 	return r.cluster.start(ctx, dir, r.b.Workers)
 }
@@ -239,17 +211,14 @@ func (r *roundBench) place(ctx context.Context, p *roundProduct) error {
 	weight := randomSlice(rand.New(rand.NewPCG(1, 4)), in*outputs)
 	batch := r.x.Shape[0]
 	kernel.Gemm(nil, false, true, batch, outputs, in, 1, r.x.Data, in, weight, in, 0, r.want, outputs)
-	code, err := coded.New(p.layer.Code)
-	if err != nil {
-		return err
-	}
-	return r.cluster.coordinator.Place(ctx, p.layer, func(slot int) ([]coded.Tensor, error) {
-		return r.config.Encode(weight, nil, code, slot)
-	})
+	return p.place(ctx, r.cluster.coordinator, weight)
 }
 
-// settling is how long workers are given to hear what has been called off.
-const settling = 100 * time.Millisecond
+// settle gives workers time to hear what has been called off, and to tell how much
+// of it they had done.
+func (r *roundBench) settle(ctx context.Context) bool {
+	return sleepUntil(ctx, time.Now().Add(100*time.Millisecond))
+}
 
 // measure runs the rounds of a strategy, after one to warm up.
 func (r *roundBench) measure(ctx context.Context, number int, p *roundProduct) (roundRow, error) {
@@ -257,7 +226,9 @@ func (r *roundBench) measure(ctx context.Context, number int, p *roundProduct) (
 	if _, err := r.round(ctx, p, 0); err != nil {
 		return roundRow{}, err
 	}
-	time.Sleep(settling)
+	if !r.settle(ctx) {
+		return roundRow{}, context.Cause(ctx)
+	}
 	before := r.cluster.coordinator.Stats()
 	freezer := c.freeze(ctx, r)
 	var took []float64
@@ -274,7 +245,9 @@ func (r *roundBench) measure(ctx context.Context, number int, p *roundProduct) (
 	if err := freezer.stop(); err != nil {
 		return roundRow{}, err
 	}
-	time.Sleep(settling)
+	if !r.settle(ctx) {
+		return roundRow{}, context.Cause(ctx)
+	}
 	after := r.cluster.coordinator.Stats()
 	row := roundRow{
 		System: "coda", Bench: "round", Strategy: p.sim.Name(), Straggler: c.spec, N: r.b.Workers, K: r.b.K,
@@ -290,19 +263,16 @@ func (r *roundBench) measure(ctx context.Context, number int, p *roundProduct) (
 func (r *roundBench) round(ctx context.Context, p *roundProduct, step int) (time.Duration, error) {
 	clear(r.y.Data)
 	began := r.b.now()
-	pending, err := r.cluster.coordinator.Start(ctx, coded.Round{Layer: p.layer.Name, Product: coded.Forward, Step: step, Operand: r.x})
+	var took time.Duration
+	round := coded.Round{Layer: p.layer.Name, Product: coded.Forward, Step: step, Operand: r.x}
+	err := answered(ctx, r.cluster.coordinator, round, func(answers [][]coded.Answer) error {
+		err := p.forward.Decode(r.y, r.x.Shape, answers)
+		took = r.b.now().Sub(began)
+		return err
+	})
 	if err != nil {
 		return 0, err
 	}
-	defer pending.Release()
-	answers, err := pending.Wait(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if err := p.decoder.Decode(r.y, r.x.Shape, answers); err != nil {
-		return 0, err
-	}
-	took := r.b.now().Sub(began)
 	return took, r.check()
 }
 

@@ -28,11 +28,11 @@ const maxInFlight = 256
 // liveService is a layer on a cluster to which requests are made.
 type liveService struct {
 	*serveBench
-	cluster *cluster
-	layer   coded.Layer
-	config  shard.LinearConfig
-	x       coded.Tensor
-	slots   []*servingSlot // of requests that can be under way
+	placedLinear
+	strategy sim.Strategy
+	cluster  *cluster
+	x        coded.Tensor
+	slots    []*servingSlot // of requests that can be under way
 }
 
 // servingSlot is what a request under way needs.
@@ -53,11 +53,14 @@ func (s *serveBench) overProcesses(ctx context.Context, strategies []sim.Strateg
 	}
 	var c *cluster
 	defer func() { err = errors.Join(err, c.close(), os.RemoveAll(logs)) }()
-	config := shard.LinearConfig{In: serveIn, Out: serveOutputs}
+	services, scheduling, err := s.live(strategies)
+	if err != nil {
+		return err
+	}
 	flops := 2 * serveBatch * serveIn * coded.Blocks(serveOutputs, s.b.K).Size
 	c, err = joinCluster(ctx, clusterOptions{
 		bind: "127.0.0.1:0", patience: joinTime, workers: s.b.Workers, pace: float64(flops) / s.shard / 1e9, seed: s.b.Seed,
-		faults: []fault{{what: "slow", slow: s.straggler}}, config: dist.CoordinatorConfig{Slots: s.b.Workers},
+		faults: []fault{{what: "slow", slow: s.straggler}}, config: dist.CoordinatorConfig{Slots: s.b.Workers, Strategies: scheduling},
 	})
 	if err != nil {
 		return err
@@ -65,17 +68,36 @@ func (s *serveBench) overProcesses(ctx context.Context, strategies []sim.Strateg
 	if err := c.start(ctx, logs, s.b.Workers); err != nil {
 		return err
 	}
-	for i, strategy := range inPieces(strategies, s.b.Pieces) {
-		live := &liveService{serveBench: s, cluster: c, config: config}
-		row, err := live.serve(ctx, fmt.Sprintf("serve-%d", i), strategy)
+	for _, live := range services {
+		live.cluster = c
+		row, err := live.serve(ctx)
 		if err != nil {
-			return fmt.Errorf("%s: %w", strategy.Name(), err)
+			return fmt.Errorf("%s: %w", live.strategy.Name(), err)
 		}
 		if err := emit(row); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// live describes a layer for each strategy, and how its chunks are handed out.
+func (s *serveBench) live(strategies []sim.Strategy) (services []*liveService, scheduling map[string]dist.Strategy, err error) {
+	config := shard.LinearConfig{In: serveIn, Out: serveOutputs}
+	scheduling = map[string]dist.Strategy{}
+	for i, strategy := range inPieces(strategies, s.b.Pieces) {
+		spec, chunks, how, known := overSockets(strategy, s.b.Workers, s.b.K, 1)
+		if !known {
+			return nil, nil, usageError{fmt.Errorf("--strategy %s: there is none over processes", strategy.Name())}
+		}
+		layer, err := newPlacedLinear(fmt.Sprintf("serve-%d", i), config, spec, chunks)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", strategy.Name(), err)
+		}
+		scheduling[layer.layer.Name] = how
+		services = append(services, &liveService{serveBench: s, placedLinear: layer, strategy: strategy})
+	}
+	return services, scheduling, nil
 }
 
 // inPieces replaces the adaptive strategies, one for each number of chunks in virtual
@@ -93,17 +115,9 @@ func inPieces(strategies []sim.Strategy, pieces int) []sim.Strategy {
 	return list
 }
 
-// serve places a layer of its own for a strategy and makes requests to it.
-func (l *liveService) serve(ctx context.Context, name string, strategy sim.Strategy) (serveRow, error) {
-	spec := coded.Spec{Name: "trigonometric", N: l.b.Workers, K: l.b.K}
-	switch strategy.(type) {
-	case sim.Uncoded:
-		spec = coded.Spec{Name: "uncoded", N: l.b.Workers, K: l.b.Workers}
-	case sim.MDS, sim.Adaptive:
-	default:
-		return serveRow{}, usageError{errors.New("over processes there are uncoded, mds and adaptive")}
-	}
-	if err := l.place(ctx, name, spec, chunksOf(strategy)); err != nil {
+// serve places the strategy's layer and makes requests to it.
+func (l *liveService) serve(ctx context.Context) (serveRow, error) {
+	if err := l.start(ctx); err != nil {
 		return serveRow{}, err
 	}
 	made := requests[*servingSlot]{slots: l.slots, rate: l.b.Rate, n: max(1, int(l.b.Seconds*l.b.Rate)), seed: l.b.Seed}
@@ -111,21 +125,13 @@ func (l *liveService) serve(ctx context.Context, name string, strategy sim.Strat
 	if err != nil {
 		return serveRow{}, err
 	}
-	row := serveRow{Strategy: strategy.Name(), Chunks: l.layer.Chunks}
+	row := serveRow{Strategy: l.strategy.Name(), Chunks: l.layer.Chunks}
 	row.fill(times)
 	return row, nil
 }
 
-func (l *liveService) place(ctx context.Context, name string, spec coded.Spec, chunks int) error {
-	raw, err := l.config.Marshal()
-	if err != nil {
-		return err
-	}
-	code, err := coded.New(spec)
-	if err != nil {
-		return err
-	}
-	l.layer = coded.Layer{Name: name, Kind: shard.KindLinear, Config: raw, Code: spec, Chunks: min(chunks, l.config.MaxChunks(spec.K))}
+// start makes the operands and puts the layer on the workers.
+func (l *liveService) start(ctx context.Context) error {
 	rng := rand.New(rand.NewPCG(l.b.Seed, 5))
 	weight := randomSlice(rng, serveOutputs*serveIn)
 	l.x = coded.Tensor{Shape: []int{serveBatch, serveIn}, Data: randomSlice(rng, serveBatch*serveIn)}
@@ -134,24 +140,15 @@ func (l *liveService) place(ctx context.Context, name string, spec coded.Spec, c
 		together = min(together, l.b.Together)
 	}
 	for range together {
-		d := coded.NewDecoder(code, coded.DecoderConfig{})
-		l.slots = append(l.slots, &servingSlot{shard.NewProductDecoder(l.layer, l.config, d, coded.Forward), coded.NewTensor(serveBatch, serveOutputs)})
+		l.slots = append(l.slots, &servingSlot{l.product(coded.Forward), coded.NewTensor(serveBatch, serveOutputs)})
 	}
-	return l.cluster.coordinator.Place(ctx, l.layer, func(slot int) ([]coded.Tensor, error) {
-		return l.config.Encode(weight, nil, code, slot)
-	})
+	return l.place(ctx, l.cluster.coordinator, weight)
 }
 
 // answer makes a request, waits for its result and decodes it.
 func (l *liveService) answer(ctx context.Context, slot *servingSlot, i int) error {
-	pending, err := l.cluster.coordinator.Start(ctx, coded.Round{Layer: l.layer.Name, Product: coded.Forward, Step: i + 1, Operand: l.x})
-	if err != nil {
-		return err
-	}
-	defer pending.Release()
-	answers, err := pending.Wait(ctx)
-	if err != nil {
-		return err
-	}
-	return slot.decoder.Decode(slot.y, l.x.Shape, answers)
+	round := coded.Round{Layer: l.layer.Name, Product: coded.Forward, Step: i + 1, Operand: l.x}
+	return answered(ctx, l.cluster.coordinator, round, func(answers [][]coded.Answer) error {
+		return slot.decoder.Decode(slot.y, l.x.Shape, answers)
+	})
 }

@@ -23,28 +23,19 @@ const chaosBatch = 16
 // truth is a resident layer as it should be: its weight and momentum in
 // float64, trained in plain loops without any code.
 type truth struct {
-	layer             coded.Layer
-	config            shard.LinearConfig
-	decoder           *coded.Decoder
+	placedLinear
 	forward, backward *shard.ProductDecoder
 	w, v              []float64 // [out, in]
 	x, dy             []float32 // the operands of the step under way
 }
 
 func newTruth(name string, in, out int, spec coded.Spec, rng *rand.Rand) (*truth, error) {
-	t := &truth{config: shard.LinearConfig{In: in, Out: out, Backward: true}}
-	raw, err := t.config.Marshal()
+	layer, err := newPlacedLinear(name, shard.LinearConfig{In: in, Out: out, Backward: true}, spec, chunksPerRound)
 	if err != nil {
 		return nil, err
 	}
-	code, err := coded.New(spec)
-	if err != nil {
-		return nil, err
-	}
-	t.layer = coded.Layer{Name: name, Kind: shard.KindLinear, Config: raw, Code: spec, Chunks: chunksPerRound}
-	t.decoder = coded.NewDecoder(code, coded.DecoderConfig{})
-	t.forward = shard.NewProductDecoder(t.layer, t.config, t.decoder, coded.Forward)
-	t.backward = shard.NewProductDecoder(t.layer, t.config, t.decoder, coded.Backward)
+	t := &truth{placedLinear: layer}
+	t.forward, t.backward = t.product(coded.Forward), t.product(coded.Backward)
 	t.w, t.v = make([]float64, in*out), make([]float64, in*out)
 	for i := range t.w {
 		t.w[i] = float64(float32(rng.Float64() - 0.5))
@@ -58,9 +49,7 @@ func (t *truth) place(ctx context.Context, to coded.Executor) error {
 	for i, w := range t.w {
 		weight[i] = float32(w)
 	}
-	return to.Place(ctx, t.layer, func(slot int) ([]coded.Tensor, error) {
-		return t.config.Encode(weight, nil, t.decoder.Code(), slot)
-	})
+	return t.placedLinear.place(ctx, to, weight)
 }
 
 // sides are the columns of a product's operand and of its result.
