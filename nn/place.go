@@ -137,106 +137,10 @@ func placements(model Module) ([]placement, error) {
 	for _, p := range layers {
 		switch on := p.on.(type) {
 		case *Resident:
-			found = append(found, &resident{layer: p.Name, module: p.module, weight: p.Weight, resident: on, first: p.First})
+			found = append(found, &resident{Placeable: p, resident: on})
 		case *Batch:
 			found = append(found, &batched{Placeable: p, batch: on})
 		}
 	}
 	return found, nil
-}
-
-// resident is a layer of a model with its placement.
-type resident struct {
-	layer    string
-	module   placeable
-	weight   NamedParam
-	resident *Resident
-	first    bool // no trainable parameter comes before it
-
-	code  *coded.Code
-	plain residentLayer
-}
-
-func (p *resident) name() string             { return p.layer }
-func (p *resident) executor() coded.Executor { return p.resident.Executor }
-
-// ship does nothing: workers have the operands.
-func (p *resident) ship(context.Context, int) error { return nil }
-
-func (p *resident) sync(ctx context.Context, momenta Momenta) error {
-	l := p.resident.layers[p.weight.Param]
-	if l == nil {
-		return errNotPlaced
-	}
-	states, err := l.executor.Fetch(ctx, l.Name)
-	if err != nil {
-		return err
-	}
-	w, v, err := l.config.Decode(states, l.decoder)
-	if err != nil {
-		return err
-	}
-	copy(p.weight.Value.Data, w)
-	momenta[p.weight.Name] = v
-	return nil
-}
-
-// prepare checks the layer and works out how it is placed.
-func (p *resident) prepare(momenta Momenta) error {
-	r, w := p.resident, p.weight
-	if r.Executor == nil {
-		return errNoExecutor
-	}
-	if r.Chunks < 1 {
-		return fmt.Errorf("%d chunks, want at least 1", r.Chunks)
-	}
-	if w.NoDecay {
-		return fmt.Errorf("parameter %s: weights on an executor have one weight decay: NoDecay needs a local layer", w.Name)
-	}
-	if v, ok := momenta[w.Name]; ok && len(v) != w.Size() {
-		return fmt.Errorf("parameter %s has %d values, its momentum %d", w.Name, w.Size(), len(v))
-	}
-	var err error
-	if p.code, err = coded.New(r.Code); err != nil {
-		return err
-	}
-	backward := r.InputGrad || !p.first
-	c, err := p.module.shard(backward)
-	if err != nil {
-		return fmt.Errorf("parameter %s: %w", w.Name, err)
-	}
-	if err := c.Validate(r.Code.K, 1); err != nil {
-		return err
-	}
-	raw, err := c.Marshal()
-	if err != nil {
-		return err
-	}
-	p.plain = residentLayer{
-		Layer: coded.Layer{
-			Name: p.layer, Kind: c.Kind(), Code: r.Code, Chunks: min(r.Chunks, c.MaxChunks(r.Code.K)), Config: raw,
-		},
-		executor: r.Executor, config: c, backward: backward, decoder: coded.NewDecoder(p.code, coded.DecoderConfig{MaxCond: r.MaxCond}),
-	}
-	return nil
-}
-
-func (p *resident) place(ctx context.Context, momenta Momenta) error {
-	l, w := p.plain, p.weight
-	err := l.executor.Place(ctx, l.Layer, func(slot int) ([]coded.Tensor, error) {
-		return l.config.Encode(w.Value.Data, momenta[w.Name], p.code, slot)
-	})
-	if err != nil {
-		return err
-	}
-	if p.resident.layers == nil {
-		p.resident.layers = make(map[*Param]*residentLayer)
-	}
-	if known := p.resident.layers[w.Param]; known != nil {
-		*known = l // graphs that were built already refer to it
-	} else {
-		p.resident.layers[w.Param] = &l
-	}
-	w.Remote = true
-	return nil
 }

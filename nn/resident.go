@@ -1,8 +1,6 @@
 package nn
 
 import (
-	"fmt"
-
 	"gorgonia.org/gorgonia"
 
 	"github.com/coda-ml/coda/coded"
@@ -30,19 +28,10 @@ type Resident struct {
 	// only where Forward calls layers in another order.
 	InputGrad bool
 
-	layers map[*Param]*residentLayer // by weight
+	layers placedLayers
 }
 
 var _ Placement = (*Resident)(nil)
-
-// residentLayer is a layer that was placed.
-type residentLayer struct {
-	coded.Layer
-	executor coded.Executor
-	config   shard.Config
-	backward bool // dX can be had
-	decoder  *coded.Decoder
-}
 
 const (
 	forwardStart  = "forward start"
@@ -62,18 +51,9 @@ const (
 // x and dy; a ticket makes it a gradient of the first wait.
 func (r *Resident) Product(g *Graph, p Product, x *gorgonia.Node) (*gorgonia.Node, error) {
 	layer, weight := p.Layer, p.Weight
-	l := r.layers[weight]
-	if l == nil {
-		return nil, fmt.Errorf("nn: layer %s has not been placed: call Place before the first step", layer)
-	}
-	if l.Name != layer {
-		return nil, fmt.Errorf("nn: layer %s has been placed as %s: it must be used in the model that Place was given", layer, l.Name)
-	}
-	if err := g.once(layer); err != nil {
+	l, err := r.layers.use(g, p, x)
+	if err != nil {
 		return nil, err
-	}
-	if g.needsGrad(x) && !l.backward {
-		return nil, fmt.Errorf("nn: layer %s: the gradient of its input is wanted, but no trainable parameter comes before it in the model: set InputGrad", layer)
 	}
 	train := g.Training() && !weight.Frozen
 	round := coded.Round{Layer: layer, Product: coded.Forward, Keep: train}
@@ -101,7 +81,7 @@ func (r *Resident) Product(g *Graph, p Product, x *gorgonia.Node) (*gorgonia.Nod
 
 // residentGrad adds the backward product for the inputs of a forward wait:
 // its start, x of the given shape and, if the weight is trained, the ticket.
-func (g *Graph) residentGrad(l *residentLayer, x []int, dy *gorgonia.Node, want []bool) ([]*gorgonia.Node, error) {
+func (g *Graph) residentGrad(l *placedLayer, x []int, dy *gorgonia.Node, want []bool) ([]*gorgonia.Node, error) {
 	grads := make([]*gorgonia.Node, len(want))
 	train := len(want) > 2
 	round := coded.Round{Layer: l.Name, Product: coded.Backward, Keep: train, Discard: !want[1]}
@@ -122,7 +102,7 @@ func (g *Graph) residentGrad(l *residentLayer, x []int, dy *gorgonia.Node, want 
 }
 
 // decode returns what decodes the answers to a round with an operand of a shape.
-func (l *residentLayer) decode(product coded.Product, operand, result []int) decodeFunc {
+func (l *placedLayer) decode(product coded.Product, operand, result []int) decodeFunc {
 	d := shard.NewProductDecoder(l.Layer, l.config, l.decoder, product)
 	return func(_ *runContext, out []float32, chunks [][]coded.Answer) error {
 		return d.Decode(coded.Tensor{Shape: result, Data: out}, operand, chunks)

@@ -1,0 +1,81 @@
+package nn
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/coda-ml/coda/coded"
+)
+
+// resident is a layer of a model with its placement.
+type resident struct {
+	Placeable
+	resident *Resident
+	plain    placedLayer
+}
+
+func (p *resident) name() string             { return p.Name }
+func (p *resident) executor() coded.Executor { return p.resident.Executor }
+
+// ship does nothing: workers have the operands.
+func (p *resident) ship(context.Context, int) error { return nil }
+
+func (p *resident) sync(ctx context.Context, momenta Momenta) error {
+	l := p.resident.layers[p.Weight.Param]
+	if l == nil {
+		return errNotPlaced
+	}
+	states, err := l.executor.Fetch(ctx, l.Name)
+	if err != nil {
+		return err
+	}
+	w, v, err := l.config.Decode(states, l.decoder)
+	if err != nil {
+		return err
+	}
+	copy(p.Weight.Value.Data, w)
+	momenta[p.Weight.Name] = v
+	return nil
+}
+
+// prepare checks the layer and works out how it is placed.
+func (p *resident) prepare(momenta Momenta) error {
+	r, w := p.resident, p.Weight
+	if w.NoDecay {
+		return fmt.Errorf("parameter %s: weights on an executor have one weight decay: NoDecay needs a local layer", w.Name)
+	}
+	if v, ok := momenta[w.Name]; ok && len(v) != w.Size() {
+		return fmt.Errorf("parameter %s has %d values, its momentum %d", w.Name, w.Size(), len(v))
+	}
+	code, c, backward, err := p.describe(r.Executor, r.Code, r.Chunks, r.InputGrad)
+	if err != nil {
+		return err
+	}
+	if err := c.Validate(r.Code.K, 1); err != nil {
+		return err
+	}
+	raw, err := c.Marshal()
+	if err != nil {
+		return err
+	}
+	p.plain = placedLayer{
+		Layer: coded.Layer{
+			Name: p.Name, Kind: c.Kind(), Code: r.Code, Chunks: min(r.Chunks, c.MaxChunks(r.Code.K)), Config: raw,
+		},
+		executor: r.Executor, config: c, backward: backward, decoder: coded.NewDecoder(code, coded.DecoderConfig{MaxCond: r.MaxCond}),
+	}
+	return nil
+}
+
+func (p *resident) place(ctx context.Context, momenta Momenta) error {
+	l, w := p.plain, p.Weight
+	err := l.executor.Place(ctx, l.Layer, func(slot int) ([]coded.Tensor, error) {
+		return l.config.Encode(w.Value.Data, momenta[w.Name], l.decoder.Code(), slot)
+	})
+	if err != nil {
+		return err
+	}
+	p.resident.layers.put(w.Param, l)
+	w.Remote = true
+	return nil
+}
