@@ -327,6 +327,18 @@ func (c *Coordinator) recoverable(p *placement) bool {
 	return sufficient(p.code, slots)
 }
 
+// strip takes all shards from a worker, and what it was doing with them.
+func (c *Coordinator) strip(l *link) {
+	for name := range l.shards {
+		l.dropLayer(name)
+	}
+	for _, r := range c.rounds {
+		r.cover.lose(l.slot)
+	}
+	c.takeAll(l)
+	c.abandon(l)
+}
+
 // findStale takes the shards from the workers that the log has left behind.
 func (c *Coordinator) findStale() {
 	for l := range c.links() {
@@ -335,14 +347,7 @@ func (c *Coordinator) findStale() {
 			continue
 		}
 		l.cursor = c.log.base
-		for name := range l.shards {
-			l.dropLayer(name)
-		}
-		for _, r := range c.rounds {
-			r.cover.lose(l.slot)
-		}
-		c.takeAll(l)
-		c.abandon(l)
+		c.strip(l)
 		if l.stale {
 			c.rest(l) // it does not even follow after a repair
 			continue

@@ -39,14 +39,7 @@ func (c *Coordinator) quarantine(l *link, reason error) {
 	s.wrong, s.right, s.dirty, s.reason = s.wrong+1, 0, true, reason.Error()
 	s.until = time.Now().Add(pause)
 	c.stats.Refused++
-	for name := range l.shards {
-		l.dropLayer(name)
-	}
-	for _, r := range c.rounds {
-		r.cover.lose(l.slot)
-	}
-	c.takeAll(l)
-	c.abandon(l)
+	c.strip(l)
 	l.stale = true
 	c.report(l, StateQuarantined, fmt.Sprintf("for %v: %v", pause, reason))
 	c.restFor(l, pause)
