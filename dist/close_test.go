@@ -73,7 +73,7 @@ func TestCloseEndsRounds(t *testing.T) {
 		}
 		rounds = append(rounds, r)
 	}
-	<-entered
+	receive(t, entered)
 	waited := make(chan error)
 	go func() {
 		_, err := rounds[0].Wait(context.Background())
@@ -81,14 +81,14 @@ func TestCloseEndsRounds(t *testing.T) {
 	}()
 	closed := make(chan error)
 	go func() { closed <- cl.c.Close() }()
-	if err := <-waited; !errors.Is(err, ErrClosed) || !strings.Contains(err.Error(), "layer fc1: step 3: forward product") {
+	if err := receive(t, waited); !errors.Is(err, ErrClosed) || !strings.Contains(err.Error(), "layer fc1: step 3: forward product") {
 		t.Errorf("the round that was waited for ends with %v", err)
 	}
 	if _, err := rounds[1].Wait(cl.ctx()); !errors.Is(err, ErrClosed) || !strings.Contains(err.Error(), "backward") {
 		t.Errorf("the other round ends with %v", err)
 	}
 	close(block)
-	if err := <-closed; err != nil {
+	if err := receive(t, closed); err != nil {
 		t.Error(err)
 	}
 	for _, r := range rounds {

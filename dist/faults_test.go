@@ -195,7 +195,7 @@ func TestWorkerLeaves(t *testing.T) {
 	cl.place(m)
 	cl.train(m, 1, 2)
 	cl.workers["worker-6"].end()
-	<-cl.workers["worker-6"].done
+	receive(t, cl.workers["worker-6"].done)
 	cl.await("worker-6", StateLeft)
 	cl.train(m, 3, 4)
 }
@@ -256,9 +256,10 @@ func TestDonorDiesDuringRepair(t *testing.T) {
 	m := newFC1()
 	cl.place(m)
 	cl.train(m, 1, 3)
+	cl.settle("fc1") // worker-1 is no donor while it lags
 	cl.kill("worker-3")
 	cl.add("worker-3")
-	<-stuck
+	receive(t, stuck)
 	cl.kill("worker-1")
 	cl.await("worker-3", StateRepaired)
 	cl.settle("fc1")
@@ -285,7 +286,7 @@ func TestSecondCoordinatorIsRefused(t *testing.T) {
 	if err := cl.c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	<-cl.workers["worker-1"].gone
+	receive(t, cl.workers["worker-1"].gone)
 	for {
 		if conn, err = cl.net.dial(cl.ctx(), "worker-1"); err != nil {
 			t.Fatal(err)

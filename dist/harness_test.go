@@ -219,8 +219,8 @@ func (cl *cluster) kill(name string) {
 	}
 	tw.node.mu.Unlock()
 	tw.end()
-	<-tw.done
-	<-tw.gone
+	receive(cl.t, tw.done)
+	receive(cl.t, tw.gone)
 	delete(cl.workers, name)
 }
 
@@ -228,7 +228,7 @@ func (cl *cluster) kill(name string) {
 func (cl *cluster) cut(name string) {
 	tw := cl.workers[name]
 	tw.node.sever()
-	<-tw.gone
+	receive(cl.t, tw.gone)
 }
 
 // sever breaks the connections that the node has.
@@ -260,6 +260,20 @@ func (cl *cluster) ctx() context.Context {
 
 func bounded() (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(context.Background(), testDeadline, errors.New("test takes too long"))
+}
+
+// receive waits for what a channel gives, or for its end.
+func receive[T any](t *testing.T, from <-chan T) T {
+	t.Helper()
+	ctx, cancel := bounded()
+	defer cancel()
+	select {
+	case v := <-from:
+		return v
+	case <-ctx.Done():
+		t.Fatalf("nothing comes: %v", context.Cause(ctx))
+		panic("unreachable")
+	}
 }
 
 // await waits for an event of a worker.

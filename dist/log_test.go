@@ -57,7 +57,7 @@ func TestLogsNameRunNodeAndStep(t *testing.T) {
 	cl.train(m, 1, 2)
 	tw := cl.workers["worker-1"]
 	tw.end()
-	<-tw.gone
+	receive(t, tw.gone)
 	cl.close()
 	for message, want := range map[string]map[string]any{
 		"worker joined": {"run": "r", "node": "coordinator", "worker": "worker-1", "slot": 0.0, "step": 0.0, "level": "INFO"},

@@ -67,7 +67,7 @@ func TestKillInTheMiddleOfARound(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Release()
-	<-reached
+	receive(t, reached)
 	close(block)
 	cl.kill("worker-1")
 	cl.kill("worker-2")

@@ -129,7 +129,7 @@ func TestSelectedSlotDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Release()
-	<-entered
+	receive(t, entered)
 	close(block)
 	cl.kill("worker-1")
 	answers, err := r.Wait(cl.ctx())

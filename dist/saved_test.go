@@ -17,9 +17,9 @@ func (cl *cluster) succeed(resume uint64, change ...func(*CoordinatorConfig)) {
 		s := w.w.session
 		w.w.mu.Unlock()
 		w.node.sever()
-		<-w.gone
+		receive(cl.t, w.gone)
 		if s != nil {
-			<-s.done // free for another run
+			receive(cl.t, s.done) // free for another run
 		}
 	}
 	if err := cl.c.Close(); err != nil {

@@ -42,7 +42,7 @@ func TestLostAnswers(t *testing.T) {
 	m := newFC1()
 	cl.place(m)
 	cl.train(m, 1, 5)
-	<-lost // the products would not be there else
+	receive(t, lost) // the products would not be there else
 	if a.Layer != "fc1" || a.Slot > 1 || a.Step != 1 || a.Round == 0 || a.chunk < 0 || a.chunk >= m.layer.Chunks {
 		t.Errorf("lost: %+v", a)
 	}

@@ -148,6 +148,8 @@ func TestLiarIsQuarantined(t *testing.T) {
 		}
 		lying.Store(false)
 		cl.await("worker-1", StateRepaired)
+		cl.kill("worker-5") // so that no round can do without worker-1
+		cl.kill("worker-6")
 		for ; cl.c.suspected("worker-1"); step++ {
 			cl.train(m, step, step)
 			if step > 5000 {
