@@ -63,6 +63,8 @@ type placement struct {
 	verifier *verifier        // nil: answers are not tested
 	offers   map[int]*link    // by slot, during Place: the workers that are to use their own copy
 
+	turnarounds turnarounds
+
 	rough      bool      // a repair would amplify rounding too much
 	roughUntil time.Time // no rebuild before
 

@@ -33,9 +33,16 @@ func (d *durations) quantile(q float64) time.Duration {
 	return d.sorted[int(q*float64(len(d.sorted)-1)+0.5)]
 }
 
-// roundDeadline says how long a round may take: eight times the 99th
-// percentile of the last rounds, within limits. Until enough rounds have been
-// seen it is the first deadline.
+// limit is eight times the 99th percentile, within limits. Until so many have been
+// observed it is the first.
+func (d *durations) limit(warmUp int, first, least, most time.Duration) time.Duration {
+	if d.count < warmUp {
+		return first
+	}
+	return min(max(deadlineFactor*d.quantile(0.99), least), most)
+}
+
+// roundDeadline says how long a round may take, from the last ones.
 type roundDeadline struct {
 	durations
 	first, least, most time.Duration
@@ -53,8 +60,5 @@ func newRoundDeadline(first, least, most time.Duration) roundDeadline {
 
 // limit returns the deadline of the next round.
 func (d *roundDeadline) limit() time.Duration {
-	if d.count < deadlineWarmUp {
-		return d.first
-	}
-	return min(max(deadlineFactor*d.quantile(0.99), d.least), d.most)
+	return d.durations.limit(deadlineWarmUp, d.first, d.least, d.most)
 }

@@ -83,8 +83,10 @@
 // any k of n for an MDS code. Work is handed out by pull, the chunk with the
 // least cover first, and the round ends when each chunk is ready, whoever did
 // it; what is still queued is cancelled. So the finished part of a slow worker's
-// work counts. A Strategy can be set that does otherwise, for comparisons; the
-// simulator, package sim, drives the same schedules in virtual time.
+// work counts. An answer that is overdue far beyond what others took is believed
+// lost, and is asked for again. A Strategy can be set that does otherwise, for
+// comparisons; the simulator, package sim, drives the same schedules in virtual
+// time.
 //
 // Kept operands and updates form one ordered log, which is streamed to each
 // worker by a goroutine of its own, from that connection's cursor. A shard's

@@ -187,7 +187,8 @@ func (c *Coordinator) choose(l *link) (m *Message, sent func()) {
 
 // nextTask hands out a task, or the operand of a round that is not in the log.
 func (c *Coordinator) nextTask(l *link) (*Message, func()) {
-	if len(l.tasks) >= c.cfg.Queue {
+	load := l.load()
+	if load >= c.cfg.Queue {
 		return nil, nil
 	}
 	for _, r := range c.rounds {
@@ -195,7 +196,7 @@ func (c *Coordinator) nextTask(l *link) (*Message, func()) {
 		if !h.fresh(r.version) || l.cursor < r.pos {
 			continue
 		}
-		chunk, after, ok := r.cover.next(l.slot, len(l.tasks) == 0, r.elapsed())
+		chunk, after, ok := r.cover.next(l.slot, load == 0, r.elapsed())
 		if !ok {
 			if after > 0 {
 				l.later.Reset(time.Duration(after * float64(time.Second)))
@@ -215,7 +216,7 @@ func (c *Coordinator) nextTask(l *link) (*Message, func()) {
 		}
 		m, sent := r.taskMessage(l.slot, chunk)
 		r.cover.start(l.slot, chunk, r.elapsed())
-		l.handOut(r, chunk, time.Now())
+		c.handOut(l, r, chunk)
 		return m, sent
 	}
 	return nil, nil

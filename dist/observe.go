@@ -16,7 +16,7 @@ const (
 	TaskUsed      Outcome = iota // its result came while its chunk wanted it
 	TaskWasted                   // its result came when its chunk had enough
 	TaskCancelled                // called off before its result came
-	TaskLost                     // its worker went, or fell too far behind
+	TaskLost                     // its worker went, or fell too far behind; or its answer did not come
 )
 
 func (o Outcome) String() string {
@@ -65,11 +65,18 @@ type handout struct {
 	layer   string
 	product coded.Product
 	step    int
+	lost    bool // given up: see reclaim
+	times   int  // it had been given up before
 }
 
 // handOut notes that a worker has been given a chunk of a round.
-func (l *link) handOut(r *round, chunk int, now time.Time) {
-	l.tasks[taskKey{r.id, chunk}] = handout{began: now, layer: r.Layer, product: r.Product, step: r.Step}
+func (c *Coordinator) handOut(l *link, r *round, chunk int) {
+	key, times := taskKey{r.id, chunk}, 0
+	if t, again := l.tasks[key]; again {
+		times = t.times + 1
+		c.takeBack(l, key, TaskLost, 0)
+	}
+	l.tasks[key] = handout{began: time.Now(), layer: r.Layer, product: r.Product, step: r.Step, times: times}
 }
 
 // takeBack ends a task of a worker, if it has it, and says what became of it.
@@ -79,6 +86,9 @@ func (c *Coordinator) takeBack(l *link, key taskKey, outcome Outcome, compute ti
 		return
 	}
 	delete(l.tasks, key)
+	if t.lost && outcome == TaskCancelled {
+		outcome = TaskLost
+	}
 	switch outcome {
 	case TaskUsed:
 		l.stats.Used++
@@ -114,7 +124,7 @@ func (c *Coordinator) LinkStats() []LinkStats {
 	var all []LinkStats
 	for l := range c.links() {
 		s := l.stats
-		s.Worker, s.Slot, s.Queue = l.name, l.slot, len(l.tasks)
+		s.Worker, s.Slot, s.Queue = l.name, l.slot, l.load()
 		s.Behind = c.version - l.oldest(c.version)
 		s.BytesIn, s.BytesOut = l.conn.BytesIn(), l.conn.BytesOut()
 		all = append(all, s)

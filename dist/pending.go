@@ -301,7 +301,7 @@ func (c *Coordinator) endChunk(r *round, chunk int) {
 		if _, busy := l.tasks[key]; busy {
 			c.takeBack(l, key, TaskCancelled, 0)
 			l.say(&Message{Header: Header{Kind: KindCancel, Round: r.id, Layer: r.Layer, Slots: []int{chunk}}})
-		} else if len(l.tasks) == 0 {
+		} else if l.load() == 0 {
 			signal(l.wake) // it may be worth doubling up on another one now
 		}
 	}

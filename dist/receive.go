@@ -84,7 +84,7 @@ func (c *Coordinator) onResult(l *link, m *Message) error {
 		return errors.New(m.Error)
 	}
 	key := taskKey{m.Round, m.Chunk}
-	_, asked := l.tasks[key]
+	task, asked := l.tasks[key]
 	if m.Flops < 0 || m.Nanos < 0 || asked && m.Slot != l.slot {
 		return fmt.Errorf("result of slot %d with %g flops in %d ns, want slot %d", m.Slot, m.Flops, m.Nanos, l.slot)
 	}
@@ -101,6 +101,10 @@ func (c *Coordinator) onResult(l *link, m *Message) error {
 	if len(m.Tensors) != 1 {
 		return fmt.Errorf("result with %d tensors, want 1", len(m.Tensors))
 	}
+	if task.lost {
+		r.cover.start(l.slot, m.Chunk, r.elapsed())
+	}
+	r.place.turnarounds.observe(m.Product, time.Since(task.began))
 	useful, ready := r.cover.finish(l.slot, m.Chunk, r.elapsed())
 	if !useful {
 		c.takeBack(l, key, TaskWasted, took)

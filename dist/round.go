@@ -126,14 +126,19 @@ func (c *cover) finish(slot, chunk int, now float64) (useful, ready bool) {
 
 // lose takes back what a slot was at work on; what it has finished stays.
 func (c *cover) lose(slot int) {
+	for chunk := range c.chunks {
+		c.drop(slot, chunk)
+	}
+}
+
+// drop takes back a chunk that a slot was at work on, if it was.
+func (c *cover) drop(slot, chunk int) {
 	if slot < 0 || slot >= c.slots {
 		return
 	}
-	for chunk := range c.chunks {
-		if cell := c.at(chunk, slot); *cell == cellRunning {
-			*cell = cellIdle
-			c.schedule().Drop(slot, chunk)
-		}
+	if cell := c.at(chunk, slot); *cell == cellRunning {
+		*cell = cellIdle
+		c.schedule().Drop(slot, chunk)
 	}
 }
 

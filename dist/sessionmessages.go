@@ -131,6 +131,9 @@ func (s *session) onTask(m *Message) error {
 	if m.Chunk < 0 || m.Chunk >= h.layer.Chunks || m.Slot != h.slot {
 		return fmt.Errorf("layer %s: task of slot %d, chunk %d, want slot %d, chunk 0 to %d", m.Layer, m.Slot, m.Chunk, h.slot, h.layer.Chunks-1)
 	}
+	if s.has(m.Header) {
+		return nil // the coordinator believed it lost
+	}
 	t := &task{Header: m.Header, came: time.Now(), cancelled: make(chan struct{})}
 	if len(m.Tensors) > 0 {
 		if len(m.Tensors) > 1 || !h.layer.ByBatch {
@@ -146,6 +149,12 @@ func (s *session) onTask(m *Message) error {
 	}
 	s.tasks = append(s.tasks, t)
 	return nil
+}
+
+// has tells whether a task is waiting or under way.
+func (s *session) has(h Header) bool {
+	same := func(t *task) bool { return t.Round == h.Round && t.Chunk == h.Chunk && !t.isCancelled() }
+	return s.running != nil && same(s.running) || slices.ContainsFunc(s.tasks, same)
 }
 
 // keepOperand takes the tensor, or both, out of a message.

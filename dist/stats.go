@@ -15,6 +15,7 @@ type Stats struct {
 	Rebuilds int     // layers encoded anew
 	Resumed  int     // shards that workers had kept for a coordinator to go on with
 	Refused  int     // answers that were found wrong
+	Overdue  int     // tasks given up since their answers did not come, to be handed out again
 	Work     float64 // spent on chunks of products: flops where shards can tell, else chunks
 	Wasted   float64 // of it, what no decoding used
 	BytesIn  int64

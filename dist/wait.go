@@ -36,6 +36,9 @@ func (r *round) Wait(ctx context.Context) ([][]coded.Answer, error) {
 		if !r.over && (r.lost || !time.Now().Before(until)) {
 			c.endRound(r, c.tooFew(r))
 		}
+		if !r.over {
+			until = earlier(until, c.reclaim(r))
+		}
 		over := r.over
 		c.mu.Unlock()
 		if over {

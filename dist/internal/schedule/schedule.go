@@ -1,5 +1,7 @@
 package schedule
 
+import "slices"
+
 // Schedule decides during a round what workers do. Times are seconds from any
 // origin that lasts for the round, and never decrease. One goroutine uses it.
 type Schedule interface {
@@ -40,13 +42,14 @@ func finish(r Readiness, worker, chunk int) (useful, ready bool) {
 // MDS products, according to the readiness.
 type InOrder struct {
 	Readiness
-	next   []int // by worker
+	next   []int   // by worker: those before have been given
+	back   [][]int // by worker: chunks that were taken back
 	chunks func(worker int) int
 }
 
 // NewInOrder returns the schedule of workers that have so many chunks each.
 func NewInOrder(r Readiness, workers int, chunks func(worker int) int) *InOrder {
-	s := &InOrder{Readiness: r, next: make([]int, workers), chunks: chunks}
+	s := &InOrder{Readiness: r, next: make([]int, workers), back: make([][]int, workers), chunks: chunks}
 	s.Reset()
 	return s
 }
@@ -55,10 +58,18 @@ func NewInOrder(r Readiness, workers int, chunks func(worker int) int) *InOrder 
 func (s *InOrder) Reset() {
 	s.Readiness.Reset()
 	clear(s.next)
+	for w := range s.back {
+		s.back[w] = s.back[w][:0]
+	}
 }
 
 // Next implements Schedule.
 func (s *InOrder) Next(worker int, _ bool, _ float64) (chunk int, after float64, ok bool) {
+	for _, chunk := range s.back[worker] {
+		if !s.Ready(chunk) {
+			return chunk, 0, true
+		}
+	}
 	for chunk = s.next[worker]; chunk < s.chunks(worker); chunk++ {
 		if !s.Ready(chunk) {
 			return chunk, 0, true
@@ -68,12 +79,22 @@ func (s *InOrder) Next(worker int, _ bool, _ float64) (chunk int, after float64,
 }
 
 // Start implements Schedule.
-func (s *InOrder) Start(worker, chunk int, _ float64) { s.next[worker] = chunk + 1 }
+func (s *InOrder) Start(worker, chunk int, _ float64) {
+	if i, found := slices.BinarySearch(s.back[worker], chunk); found {
+		s.back[worker] = slices.Delete(s.back[worker], i, i+1)
+		return
+	}
+	s.next[worker] = chunk + 1
+}
 
 // Finish implements Schedule.
 func (s *InOrder) Finish(worker, chunk int, _ float64) (useful, ready bool) {
 	return finish(s.Readiness, worker, chunk)
 }
 
-// Drop implements Schedule. What a worker has not done are its last chunks.
-func (s *InOrder) Drop(worker, chunk int) { s.next[worker] = min(s.next[worker], chunk) }
+// Drop implements Schedule.
+func (s *InOrder) Drop(worker, chunk int) {
+	if i, found := slices.BinarySearch(s.back[worker], chunk); !found {
+		s.back[worker] = slices.Insert(s.back[worker], i, chunk)
+	}
+}

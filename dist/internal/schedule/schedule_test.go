@@ -217,3 +217,28 @@ func TestWhenOfReplication(t *testing.T) {
 		t.Errorf("ready at %v, want already", at)
 	}
 }
+
+// What is taken back from a worker that works in order comes before the rest, and
+// what it has done is not given again.
+func TestInOrderAfterDrop(t *testing.T) {
+	s := NewInOrder(NewCount(5, 2), 2, func(int) int { return 5 })
+	for chunk := range 4 {
+		want(t, s, 0, false, 0, chunk, 0)
+		s.Start(0, chunk, 0)
+	}
+	s.Finish(0, 1, 1)
+	s.Drop(0, 2)
+	s.Drop(0, 0)
+	s.Drop(0, 2) // again: no change
+	want(t, s, 0, false, 1, 0, 0)
+	s.Start(0, 0, 1)
+	want(t, s, 0, false, 1, 2, 0)
+	for range 2 { // by others
+		s.Readiness.Add(1, 2)
+	}
+	want(t, s, 0, false, 1, 4, 0)
+	s.Start(0, 4, 1)
+	want(t, s, 0, true, 1, -1, 0)
+	s.Reset()
+	want(t, s, 0, false, 2, 0, 0)
+}
