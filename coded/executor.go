@@ -103,9 +103,31 @@ type PairShard interface {
 	MultiplyPair(p Product, a, b Tensor, chunk int) (Tensor, error)
 }
 
+// StoppableShard is a Shard that can give up a product while it computes it.
+type StoppableShard interface {
+	Shard
+	// MultiplyUntil is Multiply, but fails with a *StoppedError soon after stop has
+	// been closed, within the time of some tens of millions of operations. A nil
+	// channel never stops it. The result does not depend on stop.
+	MultiplyUntil(stop <-chan struct{}, p Product, x Tensor, chunk int) (Tensor, error)
+}
+
+// StoppedError says that a product was given up.
+type StoppedError struct {
+	Done float64 // fraction of its arithmetic, from 0 to 1
+}
+
+func (e *StoppedError) Error() string {
+	return fmt.Sprintf("coded: product stopped when %.0f %% of it was done", 100*e.Done)
+}
+
 // Multiply computes one chunk of a product with the one or two operands of a slot.
-func Multiply(s Shard, p Product, operands []Tensor, chunk int) (Tensor, error) {
+// A StoppableShard's product of one operand ends early when stop is closed.
+func Multiply(stop <-chan struct{}, s Shard, p Product, operands []Tensor, chunk int) (Tensor, error) {
 	if len(operands) == 1 {
+		if s, ok := s.(StoppableShard); ok {
+			return s.MultiplyUntil(stop, p, operands[0], chunk)
+		}
 		return s.Multiply(p, operands[0], chunk)
 	}
 	pair, ok := s.(PairShard)

@@ -2,6 +2,7 @@ package dist
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -99,14 +100,19 @@ func (s *session) multiply(ctx context.Context, t *task, h *heldShard, x *counte
 		}
 		operands := x.tensors()
 		operands[0] = operand
-		y, err := coded.Multiply(h.shard, t.Product, operands, t.Chunk)
+		y, err := coded.Multiply(t.cancelled, h.shard, t.Product, operands, t.Chunk)
 		if err == nil {
 			result = s.w.buffers.copyOf(y)
 		}
 		return err
 	})
+	done := 1.0
+	var stopped *coded.StoppedError
+	if errors.As(err, &stopped) {
+		err, done = nil, stopped.Done // it has been called off
+	}
 	if err == nil {
-		flops *= s.dawdle(ctx, t.came, begin, flops, s.slowness(t), t.cancelled)
+		flops *= min(done, s.dawdle(ctx, t.came, begin, flops, s.slowness(t), t.cancelled))
 	}
 	m := &Message{Header: Header{
 		Kind: KindResult, Layer: t.Layer, Round: t.Round, Product: t.Product, Slot: t.Slot, Chunk: t.Chunk, Step: t.Step,
@@ -114,7 +120,7 @@ func (s *session) multiply(ctx context.Context, t *task, h *heldShard, x *counte
 	}}
 	s.mu.Lock()
 	s.running = nil
-	cancelled := t.isCancelled()
+	cancelled := t.isCancelled() || stopped != nil
 	s.mu.Unlock()
 	s.w.totals.computing.Add(m.Nanos)
 	switch {

@@ -3,6 +3,8 @@ package dist
 import (
 	"errors"
 	"math"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,7 +49,10 @@ func TestRoundsTakeAsLongAsSimulated(t *testing.T) {
 				t.Fatal(err)
 			}
 			var took float64
-			synctest.Test(t, func(t *testing.T) { took = p.run(t, model, rounds) })
+			slow := func(c *WorkerConfig) {
+				c.Slow = func(i ProductInfo) float64 { return sim.Paces(model, 8, 1, i.Step)[i.Slot].Slowness }
+			}
+			synctest.Test(t, func(t *testing.T) { took = mean(p.run(t, rounds, slow, nil)) })
 			if math.Abs(took-simulated.Mean) > 0.05*simulated.Mean {
 				t.Errorf("%s, %s: a round takes %.4f, simulated %.4f, ideally %.4f", spec, p.sim.Name(), took, simulated.Mean, simulated.Ideal)
 			}
@@ -55,31 +60,150 @@ func TestRoundsTakeAsLongAsSimulated(t *testing.T) {
 	}
 }
 
-// run returns the mean time of a round, in units of a full member's share.
-func (p paced) run(t *testing.T, model sim.Model, rounds int) float64 {
+// run returns the times of rounds, in units of a full member's share. meanwhile, if
+// not nil, runs beside them.
+func (p paced) run(t *testing.T, rounds int, change func(*WorkerConfig), meanwhile func(*cluster)) (took []float64) {
 	const batch, in, out = 16, 24, 48
 	cl := newCluster(t, CoordinatorConfig{
 		Slots: 8, Strategies: map[string]Strategy{"toy": p.strategy}, FirstDeadline: time.Hour, MinDeadline: time.Hour, MaxDeadline: time.Hour,
 	})
-	cl.start(0, 8, func(w *WorkerConfig) {
-		w.Pace = 2 * batch * in * out / 6 / 1e9 // a sixth in a second
-		w.Slow = func(i ProductInfo) float64 { return sim.Paces(model, 8, 1, i.Step)[i.Slot].Slowness }
-	})
+	cl.start(0, 8, func(w *WorkerConfig) { w.Pace = 2 * batch * in * out / 6 / 1e9 }, change) // a sixth in a second
 	l := toyLayer("toy", p.code, p.chunks, in, out)
 	l.ByBatch = true
 	m := newToyModel(l, 1)
 	m.batch = batch
 	cl.place(m)
-	var took time.Duration
+	var side sync.WaitGroup
+	if meanwhile != nil {
+		side.Go(func() { meanwhile(cl) })
+	}
 	for step := 1; step <= rounds; step++ {
 		began := time.Now()
 		if _, _, err := cl.product(m, coded.Forward, step, false); err != nil { // it checks the product
 			t.Fatal(err)
 		}
-		took += time.Since(began)
+		took = append(took, time.Since(began).Seconds())
 	}
+	side.Wait()
 	cl.close()
-	return took.Seconds() / float64(rounds)
+	return took
+}
+
+func mean(x []float64) float64 {
+	var sum float64
+	for _, v := range x {
+		sum += v
+	}
+	return sum / float64(len(x))
+}
+
+// busyShard is a toyShard whose products keep the processor busy for a time, of
+// which it can give up the rest.
+type busyShard struct {
+	*toyShard
+	takes time.Duration
+}
+
+func (s busyShard) MultiplyUntil(stop <-chan struct{}, p coded.Product, x coded.Tensor, chunk int) (coded.Tensor, error) {
+	const strips = 16
+	for i := range strips {
+		select {
+		case <-stop:
+			return coded.Tensor{}, &coded.StoppedError{Done: float64(i) / strips}
+		default:
+			time.Sleep(s.takes / strips)
+		}
+	}
+	return s.Multiply(p, x, chunk)
+}
+
+// busy makes the workers' shards busy for so much of a full member's share.
+func busy(part float64) func(*WorkerConfig) {
+	return func(w *WorkerConfig) {
+		w.Handlers = map[string]coded.Factory{toyKind: func(l coded.Layer, slot int) (coded.Shard, error) {
+			s, err := newToyShard(l, slot)
+			if err != nil {
+				return nil, err
+			}
+			return busyShard{s.(*toyShard), time.Duration(part * float64(time.Second))}, nil
+		}}
+	}
+}
+
+// given are the paces of each round.
+type given [][]sim.Pace
+
+func (g given) Apply(paces []sim.Pace, _ uint64, round int) { copy(paces, g[round-1]) }
+func (given) String() string                                { return "given" }
+
+// Backup tasks repeat whole shares, which are arithmetic for a while. Those that are
+// called off, since nobody is really late, do not hold the next round up.
+func TestBackupsThatAreCalledOff(t *testing.T) {
+	const rounds = 6
+	speculative := pacedStrategies[2]
+	paces := make(given, rounds)
+	slow := func(slot int) float64 { return 1 + 0.01*float64(max(0, slot-5)) }
+	for r := range paces {
+		for slot := range 8 {
+			paces[r] = append(paces[r], sim.Pace{Slowness: slow(slot)})
+		}
+	}
+	var took []float64
+	synctest.Test(t, func(t *testing.T) {
+		took = speculative.run(t, rounds, func(w *WorkerConfig) {
+			busy(0.2)(w)
+			w.Slow = func(i ProductInfo) float64 { return slow(i.Slot) }
+		}, nil)
+	})
+	speculative.compare(t, paces, took)
+}
+
+// A worker is frozen for some rounds, in which others do its share as well.
+func TestBackupsOfAFrozenWorker(t *testing.T) {
+	const (
+		rounds = 6
+		from   = 1.0
+		to     = 4.0
+	)
+	speculative := pacedStrategies[2]
+	var took []float64
+	synctest.Test(t, func(t *testing.T) {
+		took = speculative.run(t, rounds, busy(0.2), func(cl *cluster) {
+			seconds := func(s float64) { time.Sleep(time.Duration(s * float64(time.Second))) }
+			seconds(from)
+			cl.freeze("worker-3")
+			seconds(to - from)
+			cl.thaw("worker-3")
+		})
+	})
+	paces, began := make(given, rounds), 0.0
+	for r := range paces {
+		paces[r] = slices.Repeat([]sim.Pace{{Slowness: 1}}, 8)
+		frozen := &paces[r][2]
+		switch {
+		case began >= to:
+		case began >= from:
+			*frozen = sim.Pace{Slowness: math.Inf(1), Changes: []sim.Change{{At: to - began, Slowness: 1}}}
+		default:
+			frozen.Changes = []sim.Change{{At: from - began, Slowness: math.Inf(1)}, {At: to - began, Slowness: 1}}
+		}
+		began += took[r]
+	}
+	speculative.compare(t, paces, took)
+}
+
+// compare holds the times of rounds against those that the simulator gives.
+func (p paced) compare(t *testing.T, paces given, took []float64) {
+	t.Helper()
+	simulated, err := sim.Run(t.Context(), sim.Config{Job: sim.KOfN(8, 6), Strategy: p.sim, Model: paces, Rounds: len(took), Queue: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range simulated.Rounds {
+		if math.Abs(took[i]-r.Time) > 0.05*r.Time {
+			t.Errorf("%s: round %d takes %.4f, simulated %.4f, ideally %.4f", p.sim.Name(), i+1, took[i], r.Time, r.Ideal)
+		}
+	}
 }
 
 // Layers that are cut by batch are trained like others: then the workers have the

@@ -56,7 +56,7 @@ func answers(t testing.TB, shards []coded.Shard, l coded.Layer, p coded.Product,
 			for _, x := range operands {
 				own = append(own, shard.Slots(nil, x)[slot])
 			}
-			y, err := coded.Multiply(shards[slot], p, own, chunk)
+			y, err := coded.Multiply(nil, shards[slot], p, own, chunk)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -278,7 +278,7 @@ func TestBatchRefuses(t *testing.T) {
 		"of one operand":       func() error { _, err := s.Multiply(coded.Gradient, dy, 0); return err },
 		"accumulate":           func() error { return s.Accumulate(x, dy) },
 		"state of 1 tensors":   func() error { return s.SetState([]coded.Tensor{x}) },
-		"product of 3 operand": func() error { _, err := coded.Multiply(s, coded.Gradient, []coded.Tensor{x, x, x}, 0); return err },
+		"product of 3 operand": func() error { _, err := coded.Multiply(nil, s, coded.Gradient, []coded.Tensor{x, x, x}, 0); return err },
 	} {
 		wantError(t, f(), want)
 	}

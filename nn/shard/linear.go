@@ -17,7 +17,7 @@ type Linear struct {
 	byBatch bool // a chunk is of some rows of the operand, with all of the shard
 }
 
-var _ coded.Shard = (*Linear)(nil)
+var _ coded.StoppableShard = (*Linear)(nil)
 
 // NewLinear builds the shard with weights and momenta of zeros. The pool may
 // be nil: then it computes on the goroutine of its caller.
@@ -41,6 +41,11 @@ func NewLinear(l coded.Layer, slot int, pool *kernel.Pool) (*Linear, error) {
 // gives the chunk's columns of dY * (sum_j G_ij W^j)^T. Of a layer that is cut by
 // batch, x is the chunk's rows and the result has all columns.
 func (s *Linear) Multiply(p coded.Product, x coded.Tensor, chunk int) (coded.Tensor, error) {
+	return s.MultiplyUntil(nil, p, x, chunk)
+}
+
+// MultiplyUntil implements coded.StoppableShard.
+func (s *Linear) MultiplyUntil(stop <-chan struct{}, p coded.Product, x coded.Tensor, chunk int) (coded.Tensor, error) {
 	h, err := s.half(p)
 	if err != nil {
 		return coded.Tensor{}, err
@@ -58,8 +63,32 @@ func (s *Linear) Multiply(p coded.Product, x coded.Tensor, chunk int) (coded.Ten
 	}
 	batch, n := x.Shape[0], hi-lo
 	y := h.product.resize(batch, n)
-	kernel.Gemm(s.pool, false, true, batch, n, cols, 1, x.Data, cols, h.w.Data[lo*cols:], cols, 0, y.Data, n)
+	strip := stripOf(batch, n, cols)
+	for at := 0; at < n; at += strip {
+		select {
+		case <-stop:
+			return coded.Tensor{}, &coded.StoppedError{Done: float64(at) / float64(n)}
+		default:
+		}
+		kernel.Gemm(s.pool, false, true, batch, min(strip, n-at), cols, 1, x.Data, cols, h.w.Data[(lo+at)*cols:], cols, 0, y.Data[at:], n)
+	}
 	return y, nil
+}
+
+// A product is computed in strips of columns, between which it can be stopped: of
+// about stripFlops operations, which is a fraction of a millisecond, but wide
+// enough for what the kernel does anew for each (it packs x) not to count.
+const (
+	stripFlops   = 32 << 20
+	stripColumns = 128
+)
+
+// stripOf returns the columns of a strip of a product of a [batch, cols] operand
+// that has n columns.
+func stripOf(batch, n, cols int) int {
+	per := 2 * float64(batch) * float64(cols)
+	strips := min(int(float64(n)*per/stripFlops), n/stripColumns)
+	return (n + max(1, strips) - 1) / max(1, strips)
 }
 
 // check tells whether x is a matrix with the given columns.

@@ -1,6 +1,7 @@
 package shard_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -89,6 +90,29 @@ func TestProductsByBatch(t *testing.T) {
 	rows := layer.Operand(matrix(batch, in, x), 1)
 	if r, err := shards[0].Multiply(coded.Forward, rows, 1); err != nil || r.Shape[0] != 2 || r.Shape[1] != 4 {
 		t.Errorf("rows 1 and 2 of 5 give a result of shape %v, error %v; want [2 4]", r.Shape, err)
+	}
+}
+
+// A large product is made of several strips, and can be given up between them.
+func TestProductsCanBeStopped(t *testing.T) {
+	const batch, in, out = 64, 1024, 500
+	rng := rand.New(rand.NewPCG(1, 6))
+	config := shard.LinearConfig{In: in, Out: out}
+	layer := newLayer(t, "fc", config, coded.Spec{Name: "replication", N: 2, K: 1}, 1)
+	weight, x := normal(rng, in*out), matrix(batch, in, normal(rng, batch*in))
+	s := newShards(t, layer, config, weight, nil)[1]
+	y, err := s.MultiplyUntil(make(chan struct{}), coded.Forward, x, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := difference(t, y.Data, product(x.Data, false, weight, true, batch, in, out)); !(d <= 1e-5) {
+		t.Errorf("Y differs by %.2g of its largest entry", d)
+	}
+	stop := make(chan struct{})
+	close(stop)
+	var stopped *coded.StoppedError
+	if _, err := s.MultiplyUntil(stop, coded.Forward, x, 0); !errors.As(err, &stopped) || stopped.Done != 0 {
+		t.Errorf("error %v of a product that is called off before it begins", err)
 	}
 }
 

@@ -328,7 +328,7 @@ func (r *round) compute(ctx context.Context, a *answers) error {
 		for _, slot := range slots {
 			operands := r.operands(slot)
 			operands[0] = l.Operand(operands[0], chunk)
-			t, err := coded.Multiply(l.shards[slot], r.round.Product, operands, chunk)
+			t, err := coded.Multiply(nil, l.shards[slot], r.round.Product, operands, chunk)
 			if err != nil {
 				return err
 			}
