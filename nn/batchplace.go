@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/coda-ml/coda/coded"
+	"github.com/coda-ml/coda/internal/kernel"
 	"github.com/coda-ml/coda/nn/shard"
 )
 
@@ -79,7 +80,7 @@ func sameRows(one, two *coded.Code) bool {
 	return true
 }
 
-func (p *batched) place(ctx context.Context, _ Momenta) error {
+func (p *batched) place(ctx context.Context, _ *kernel.Pool, _ Momenta) error {
 	l := p.plain
 	err := l.executor.Place(ctx, l.Layer, func(slot int) ([]coded.Tensor, error) {
 		return shard.EncodeBatch(l.config, p.Weight.Value.Data, l.decoder.Code(), slot)

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 
 	"github.com/coda-ml/coda/coded"
+	"github.com/coda-ml/coda/internal/kernel"
 )
 
 // Momenta holds momentum buffers by the name of their parameter, "fc1.weight".
@@ -34,8 +36,10 @@ func Place(ctx context.Context, model Module, momenta Momenta) error {
 	if len(problems) > 0 {
 		return errors.Join(problems...)
 	}
+	pool := kernel.NewPool(runtime.GOMAXPROCS(0))
+	defer pool.Close()
 	for _, p := range layers {
-		if err := p.place(ctx, momenta); err != nil {
+		if err := p.place(ctx, pool, momenta); err != nil {
 			return fmt.Errorf("nn: place layer %s: %w", p.name(), err)
 		}
 	}
@@ -115,7 +119,7 @@ type placement interface {
 	executor() coded.Executor
 	// prepare checks the layer and works out how it is placed.
 	prepare(Momenta) error
-	place(context.Context, Momenta) error
+	place(context.Context, *kernel.Pool, Momenta) error
 	// sync brings the local weights up to date and adds the momentum to those given.
 	sync(context.Context, Momenta) error
 	// ship hands over what an update of a step needs besides the operands.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/coda-ml/coda/coded"
+	"github.com/coda-ml/coda/internal/kernel"
+	"github.com/coda-ml/coda/nn/shard"
 )
 
 // resident is a layer of a model with its placement.
@@ -67,10 +69,19 @@ func (p *resident) prepare(momenta Momenta) error {
 	return nil
 }
 
-func (p *resident) place(ctx context.Context, momenta Momenta) error {
+// place encodes all slots at once, when the executor asks for the first of them:
+// it may have them all.
+func (p *resident) place(ctx context.Context, pool *kernel.Pool, momenta Momenta) error {
 	l, w := p.plain, p.Weight
-	err := l.executor.Place(ctx, l.Layer, func(slot int) ([]coded.Tensor, error) {
-		return l.config.Encode(w.Value.Data, momenta[w.Name], l.decoder.Code(), slot)
+	var states [][]coded.Tensor
+	err := l.executor.Place(ctx, l.Layer, func(slot int) (_ []coded.Tensor, err error) {
+		if states == nil {
+			states, err = shard.EncodeAll(l.config, w.Value.Data, momenta[w.Name], l.decoder.Code(), pool)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return states[slot], nil
 	})
 	if err != nil {
 		return err

@@ -125,22 +125,13 @@ func (b *Batch) build(c Config, chunks int, pool *kernel.Pool) {
 		b.set = func(w []float32) {
 			copy(whole.f.w.Data, w)
 			if r != nil {
-				transpose(whole.r.w.Data, w, c.Out, c.In)
+				transpose(pool, whole.r.w.Data, w, c.Out, c.In)
 			}
 		}
 	case Conv2dConfig:
 		whole.r.w = coded.Tensor{Shape: r, Data: whole.f.w.Data} // of one block, both copies are the weights
 		b.Shard = &Conv2d{resident: whole, config: c}
 		b.set = func(w []float32) { copy(whole.f.w.Data, w) }
-	}
-}
-
-// transpose writes the transpose of x [rows, cols].
-func transpose(dst, x []float32, rows, cols int) {
-	for i := range rows {
-		for j, v := range x[i*cols : (i+1)*cols] {
-			dst[j*rows+i] = v
-		}
 	}
 }
 

@@ -41,6 +41,10 @@ type Config interface {
 	// coded.ErrIllConditioned for one that amplifies rounding too much.
 	Decode(states []coded.ShardState, d *coded.Decoder) (weight, momentum []float32, err error)
 
+	// size is the number of values of the layer's parameter.
+	size() int
+	// encoders are those of the copies F and R.
+	encoders() []encoder
 	// copies returns the shapes of the coded copies of a shard; that of R is nil
 	// if the layer keeps none.
 	copies(k int) (f, r []int)

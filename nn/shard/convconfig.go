@@ -170,23 +170,28 @@ func (c Conv2dConfig) cut(p coded.Product, operand []int, k, chunks int) (cut, e
 
 // Encode implements Config.
 func (c Conv2dConfig) Encode(weight, momentum []float32, code *coded.Code, slot int) ([]coded.Tensor, error) {
-	return encode(c, c.size(), []encoder{c.encodeF, c.encodeR}, weight, momentum, code, slot)
+	return encodeOne(c, weight, momentum, code, slot)
 }
 
 func (c Conv2dConfig) size() int { return c.Out * (c.In / c.Groups) * c.KernelH * c.KernelW }
 
+func (c Conv2dConfig) encoders() []encoder { return []encoder{c.encodeF, c.encodeR} }
+
 // encodeF combines blocks of output channels, within each group: the groups are
 // lines of channels.
-func (c Conv2dConfig) encodeF(dst coded.Tensor, x []float32, row []float64) error {
-	out, _ := c.blocks(len(row))
-	dst.Shape = []int{c.Groups, out.Size, len(dst.Data) / c.Groups / out.Size}
-	return coded.EncodeColumns(dst, row, c.filters(x), out)
+func (c Conv2dConfig) encodeF(p *kernel.Pool, dst []coded.Tensor, x []float32, rows [][]float64) error {
+	out, _ := c.blocks(len(rows[0]))
+	lines := make([]coded.Tensor, len(dst))
+	for i, d := range dst {
+		lines[i] = coded.Tensor{Shape: []int{c.Groups, out.Size, len(d.Data) / c.Groups / out.Size}, Data: d.Data}
+	}
+	return coded.Combiner{Pool: p}.EncodeColumns(lines, rows, c.filters(x), out)
 }
 
 // encodeR combines blocks of input channels of every filter.
-func (c Conv2dConfig) encodeR(dst coded.Tensor, x []float32, row []float64) error {
-	_, in := c.blocks(len(row))
-	return coded.EncodeColumns(dst, row, coded.Tensor{Shape: []int{c.Out, in.Total, c.KernelH, c.KernelW}, Data: x}, in)
+func (c Conv2dConfig) encodeR(p *kernel.Pool, dst []coded.Tensor, x []float32, rows [][]float64) error {
+	_, in := c.blocks(len(rows[0]))
+	return coded.Combiner{Pool: p}.EncodeColumns(dst, rows, coded.Tensor{Shape: []int{c.Out, in.Total, c.KernelH, c.KernelW}, Data: x}, in)
 }
 
 // filters is x as [groups, output channels of a group, weights of one].
@@ -196,7 +201,7 @@ func (c Conv2dConfig) filters(x []float32) coded.Tensor {
 
 // Decode implements Config.
 func (c Conv2dConfig) Decode(states []coded.ShardState, d *coded.Decoder) (weight, momentum []float32, err error) {
-	return decode(c, c.size(), states, d, func(dst []float32, weights [][]float64, f []coded.Tensor) error {
+	return decode(c, states, d, func(dst []float32, weights [][]float64, f []coded.Tensor) error {
 		out, _ := c.blocks(len(weights))
 		lines := make([]coded.Tensor, len(f))
 		for i, t := range f {

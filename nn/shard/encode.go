@@ -4,47 +4,75 @@ import (
 	"fmt"
 
 	"github.com/coda-ml/coda/coded"
+	"github.com/coda-ml/coda/internal/kernel"
 )
 
-// encoder writes one coded copy of x, which has the layout of the layer's
-// parameter, with the coefficients of a slot.
-type encoder func(dst coded.Tensor, x []float32, row []float64) error
+// encoder writes coded copies of x, which has the layout of the layer's parameter,
+// one for each row of coefficients.
+type encoder func(p *kernel.Pool, dst []coded.Tensor, x []float32, rows [][]float64) error
 
-// encode is the Encode of every kind: encoders are those of F and R, size that
-// of the layer's parameter.
-func encode(c Config, size int, encoders []encoder, weight, momentum []float32, code *coded.Code, slot int) ([]coded.Tensor, error) {
+// EncodeAll is Config.Encode for all slots of a code at once: the weight is read
+// once, not once for each of them. The pool may be nil: then it computes on the
+// goroutine of its caller. The states have the same bits whatever the pool.
+func EncodeAll(c Config, weight, momentum []float32, code *coded.Code, pool *kernel.Pool) ([][]coded.Tensor, error) {
+	slots := make([]int, code.N())
+	for slot := range slots {
+		slots[slot] = slot
+	}
+	return encode(c, weight, momentum, code, slots, pool)
+}
+
+// encodeOne is the Encode of every kind.
+func encodeOne(c Config, weight, momentum []float32, code *coded.Code, slot int) ([]coded.Tensor, error) {
+	states, err := encode(c, weight, momentum, code, []int{slot}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return states[0], nil
+}
+
+// encode returns the states of some slots.
+func encode(c Config, weight, momentum []float32, code *coded.Code, slots []int, pool *kernel.Pool) ([][]coded.Tensor, error) {
 	if err := c.Validate(code.K(), 1); err != nil {
 		return nil, err
 	}
-	row := code.Row(slot)
-	if row == nil {
-		return nil, fmt.Errorf("shard: slot %d of code %v: it has no row in a generator", slot, code)
+	rows := make([][]float64, len(slots))
+	for i, slot := range slots {
+		if rows[i] = code.Row(slot); rows[i] == nil {
+			return nil, fmt.Errorf("shard: slot %d of code %v: it has no row in a generator", slot, code)
+		}
 	}
+	size := c.size()
 	if len(weight) != size || momentum != nil && len(momentum) != size {
 		return nil, fmt.Errorf("shard: %v: %d weights and %d momenta, want %d", c, len(weight), len(momentum), size)
 	}
+	states := make([][]coded.Tensor, len(slots))
+	encoders := c.encoders()
 	f, r := c.copies(code.K())
-	state := make([]coded.Tensor, 0, 4)
 	for i, shape := range [][]int{f, r} {
 		if shape == nil {
 			break
 		}
 		for _, x := range [][]float32{weight, momentum} {
-			t := coded.NewTensor(shape...)
-			if x != nil {
-				if err := encoders[i](t, x, row); err != nil {
-					return nil, fmt.Errorf("shard: %v: %w", c, err)
-				}
+			copies := make([]coded.Tensor, len(slots))
+			for j := range copies {
+				copies[j] = coded.NewTensor(shape...)
+				states[j] = append(states[j], copies[j])
 			}
-			state = append(state, t)
+			if x == nil {
+				continue
+			}
+			if err := encoders[i](pool, copies, x, rows); err != nil {
+				return nil, fmt.Errorf("shard: %v: %w", c, err)
+			}
 		}
 	}
-	return state, nil
+	return states, nil
 }
 
 // decode is the Decode of every kind: combine decodes a tensor of the layer from
 // tensors of the kind of F.
-func decode(c Config, size int, states []coded.ShardState, d *coded.Decoder,
+func decode(c Config, states []coded.ShardState, d *coded.Decoder,
 	combine func(dst []float32, weights [][]float64, f []coded.Tensor) error) (weight, momentum []float32, err error) {
 	fail := func(err error) ([]float32, []float32, error) {
 		return nil, nil, fmt.Errorf("shard: decode %v: %w", c, err)
@@ -75,7 +103,7 @@ func decode(c Config, size int, states []coded.ShardState, d *coded.Decoder,
 	if err != nil {
 		return fail(err)
 	}
-	decoded := [2][]float32{make([]float32, size), make([]float32, size)}
+	decoded := [2][]float32{make([]float32, c.size()), make([]float32, c.size())}
 	for q, x := range decoded {
 		if err := combine(x, w.D, results[q]); err != nil {
 			return fail(err)

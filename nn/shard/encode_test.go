@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/coda-ml/coda/coded"
+	"github.com/coda-ml/coda/internal/kernel"
 	"github.com/coda-ml/coda/nn/shard"
 )
 
@@ -44,6 +45,45 @@ func TestDecodeInvertsEncode(t *testing.T) {
 	})
 }
 
+// All slots at once are what they are one by one, to the bit, of every kind of layer
+// and on any number of threads.
+func TestEncodeAllIsEveryEncode(t *testing.T) {
+	pool := kernel.NewPool(3)
+	defer pool.Close()
+	rng := rand.New(rand.NewPCG(3, 4))
+	code := newCode(t, trigonometric(6, 4))
+	for _, c := range []shard.Config{
+		shard.LinearConfig{In: 45, Out: 70, Backward: true}, // more than a tile, and not whole ones
+		shard.LinearConfig{In: 3, Out: 6},
+		shard.Conv2dConfig{In: 10, Out: 18, KernelH: 3, KernelW: 2, Stride: 1, Dilation: 1, Groups: 2, Backward: true},
+	} {
+		var size int
+		switch l := c.(type) {
+		case shard.LinearConfig:
+			size = l.In * l.Out
+		case shard.Conv2dConfig:
+			size = l.Out * l.In / l.Groups * l.KernelH * l.KernelW
+		}
+		weight, momentum := normal(rng, size), normal(rng, size)
+		all, err := shard.EncodeAll(c, weight, momentum, code, pool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(all) != code.N() {
+			t.Fatalf("%v: %d states, want %d", c, len(all), code.N())
+		}
+		for slot, state := range all {
+			one, err := c.Encode(weight, momentum, code, slot)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.EqualFunc(state, one, func(x, y coded.Tensor) bool { return slices.Equal(x.Shape, y.Shape) && slices.Equal(x.Data, y.Data) }) {
+				t.Errorf("%v, slot %d: all at once differ from one", c, slot)
+			}
+		}
+	}
+}
+
 func TestNilMomentumIsZero(t *testing.T) {
 	c := shard.LinearConfig{In: 5, Out: 6, Backward: true}
 	state, err := c.Encode(make([]float32, 30), nil, newCode(t, trigonometric(3, 2)), 0)
@@ -66,6 +106,8 @@ func TestEncodeRefuses(t *testing.T) {
 	wantError(t, err, "1 momenta", "want 30")
 	_, err = c.Encode(make([]float32, 30), nil, code, 6)
 	wantError(t, err, "slot 6")
+	_, err = shard.EncodeAll(c, make([]float32, 29), nil, code, nil)
+	wantError(t, err, "29 weights", "want 30")
 	_, err = shard.LinearConfig{In: 5, Out: 3}.Encode(make([]float32, 15), nil, code, 0)
 	wantError(t, err, "out has 3 features", "stay local")
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/coda-ml/coda/coded"
+	"github.com/coda-ml/coda/internal/kernel"
 )
 
 // KindLinear is the coded.Layer.Kind of a fully connected layer.
@@ -84,28 +85,40 @@ func (c LinearConfig) cut(p coded.Product, operand []int, k, _ int) (cut, error)
 
 // Encode implements Config.
 func (c LinearConfig) Encode(weight, momentum []float32, code *coded.Code, slot int) ([]coded.Tensor, error) {
-	return encode(c, c.In*c.Out, []encoder{c.encodeF, c.encodeR}, weight, momentum, code, slot)
+	return encodeOne(c, weight, momentum, code, slot)
 }
 
+func (c LinearConfig) size() int { return c.In * c.Out }
+
+func (c LinearConfig) encoders() []encoder { return []encoder{c.encodeF, c.encodeR} }
+
 // encodeF combines blocks of output features, which are rows of x [out, in].
-func (c LinearConfig) encodeF(dst coded.Tensor, x []float32, row []float64) error {
-	return coded.EncodeRows(dst, row, c.tensor(x), coded.Blocks(c.Out, len(row)))
+func (c LinearConfig) encodeF(p *kernel.Pool, dst []coded.Tensor, x []float32, rows [][]float64) error {
+	return coded.Combiner{Pool: p}.EncodeRows(dst, rows, c.tensor(x), coded.Blocks(c.Out, len(rows[0])))
 }
 
 // encodeR combines blocks of input features, which are columns of x [out, in],
 // and makes them rows.
-func (c LinearConfig) encodeR(dst coded.Tensor, x []float32, row []float64) error {
-	rows, cols := dst.Shape[0], dst.Shape[1]
-	columns := coded.NewTensor(cols, rows)
-	if err := coded.EncodeColumns(columns, row, c.tensor(x), coded.Blocks(c.In, len(row))); err != nil {
-		return err
-	}
-	for o := range cols {
-		for i, v := range columns.Data[o*rows : (o+1)*rows] {
-			dst.Data[i*cols+o] = v
+func (c LinearConfig) encodeR(p *kernel.Pool, dst []coded.Tensor, x []float32, rows [][]float64) error {
+	columns := coded.NewTensor(c.In, c.Out)
+	transpose(p, columns.Data, x, c.Out, c.In)
+	return coded.Combiner{Pool: p}.EncodeRows(dst, rows, columns, coded.Blocks(c.In, len(rows[0])))
+}
+
+// transpose writes src, rows x cols, to dst, cols x rows, in tiles that stay in the
+// first-level cache.
+func transpose(p *kernel.Pool, dst, src []float32, rows, cols int) {
+	const tile = 32
+	p.Run((cols+tile-1)/tile, func(i int) {
+		left, right := i*tile, min((i+1)*tile, cols)
+		for top := 0; top < rows; top += tile {
+			for r := top; r < min(top+tile, rows); r++ {
+				for c, v := range src[r*cols+left : r*cols+right] {
+					dst[(left+c)*rows+r] = v
+				}
+			}
 		}
-	}
-	return nil
+	})
 }
 
 // tensor is x as a weight of the layer.
@@ -115,7 +128,7 @@ func (c LinearConfig) tensor(x []float32) coded.Tensor {
 
 // Decode implements Config.
 func (c LinearConfig) Decode(states []coded.ShardState, d *coded.Decoder) (weight, momentum []float32, err error) {
-	return decode(c, c.In*c.Out, states, d, func(dst []float32, weights [][]float64, f []coded.Tensor) error {
+	return decode(c, states, d, func(dst []float32, weights [][]float64, f []coded.Tensor) error {
 		return coded.DecodeRows(c.tensor(dst), weights, f, coded.Blocks(c.Out, len(weights)), 0)
 	})
 }
