@@ -234,6 +234,9 @@ type Executor interface {
 	// Fetch returns the states of a sufficient set of slots, all after the
 	// same update, in the order of slots.
 	Fetch(ctx context.Context, layer string) ([]ShardState, error)
+	// FetchAll is Fetch of every slot that can give its state before long, to
+	// compare what they hold.
+	FetchAll(ctx context.Context, layer string) ([]ShardState, error)
 }
 
 // ErrTooFewResults is the kind of error that TooFewError is.

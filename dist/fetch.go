@@ -17,6 +17,7 @@ type fetch struct {
 	pos     uint64 // of the log: after the version's update
 	only    []int  // exactly these slots; nil: any sufficient set
 	hedged  bool   // ask everybody
+	all     bool   // ask everybody, and wait for them all
 	asked   map[int]*link
 	got     map[int][]coded.Tensor
 	done    chan struct{} // closed when enough has come
@@ -35,7 +36,7 @@ func (c *Coordinator) Fetch(ctx context.Context, layer string) ([]coded.ShardSta
 		only = c.replayFetch(p)
 	}
 	c.mu.Unlock()
-	states, err := c.fetchFrom(ctx, layer, only)
+	states, err := c.fetchFrom(ctx, layer, only, false)
 	if err != nil {
 		return nil, err
 	}
@@ -72,9 +73,10 @@ func (c *Coordinator) replayFetch(p *placement) []int {
 	return set
 }
 
-// fetchFrom fetches from exactly the given slots; nil leaves the choice.
-func (c *Coordinator) fetchFrom(ctx context.Context, layer string, only []int) ([]coded.ShardState, error) {
-	f, err := c.startFetch(layer, only)
+// fetchFrom fetches from exactly the given slots; nil leaves the choice. all asks
+// for the states of all slots that are fresh.
+func (c *Coordinator) fetchFrom(ctx context.Context, layer string, only []int, all bool) ([]coded.ShardState, error) {
+	f, err := c.startFetch(layer, only, all)
 	if err != nil {
 		return nil, err
 	}
@@ -99,10 +101,7 @@ func (c *Coordinator) fetchFrom(ctx context.Context, layer string, only []int) (
 		case <-f.done:
 			return c.gathered(f), nil
 		case <-hedge.C:
-			c.mu.Lock()
-			f.hedged = true
-			c.ask(f)
-			c.mu.Unlock()
+			c.hedge(f)
 		case <-changed:
 		case <-ctx.Done():
 			return nil, c.fetchError(f, context.Cause(ctx))
@@ -110,7 +109,7 @@ func (c *Coordinator) fetchFrom(ctx context.Context, layer string, only []int) (
 	}
 }
 
-func (c *Coordinator) startFetch(layer string, only []int) (*fetch, error) {
+func (c *Coordinator) startFetch(layer string, only []int, all bool) (*fetch, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.layers[layer]
@@ -122,7 +121,7 @@ func (c *Coordinator) startFetch(layer string, only []int) (*fetch, error) {
 	}
 	c.lastOp++
 	f := &fetch{
-		id: c.lastOp, place: p, only: only, version: c.version, pos: max(c.log.newest(), p.pos),
+		id: c.lastOp, place: p, only: only, all: all && only == nil, version: c.version, pos: max(c.log.newest(), p.pos),
 		asked: map[int]*link{}, got: map[int][]coded.Tensor{}, done: make(chan struct{}),
 	}
 	c.fetches[f.id] = f
@@ -147,7 +146,7 @@ func (c *Coordinator) ask(f *fetch) {
 		if f.asked[slot] != nil || slices.Contains(f.refused, slot) || f.only != nil && !slices.Contains(f.only, slot) {
 			continue
 		}
-		if t.Ready() && !f.hedged && f.only == nil {
+		if t.Ready() && !f.hedged && !f.all && f.only == nil {
 			break
 		}
 		t.Add(slot)
@@ -155,6 +154,7 @@ func (c *Coordinator) ask(f *fetch) {
 		f.asked[slot] = l
 		l.order(f.pos, &Message{Header: Header{Kind: KindFetch, Layer: f.place.layer.Name, Round: f.id, Slot: slot, State: f.version}})
 	}
+	f.settle()
 }
 
 // usualFirst puts the slots of the last fetch first: two fetches after the same
@@ -216,16 +216,16 @@ func (c *Coordinator) onState(l *link, m *Message) error {
 	}
 	f.got[l.slot] = slices.Clone(m.Tensors)
 	clear(m.Tensors)
-	if f.complete() {
-		f.over = true
-		close(f.done)
-	}
+	f.settle()
 	return nil
 }
 
 func (f *fetch) complete() bool {
 	if f.only != nil {
 		return len(f.got) == len(f.only)
+	}
+	if f.all && !f.answered() {
+		return false
 	}
 	t := coded.NewTracker(f.place.code)
 	for slot := range f.got {

@@ -23,20 +23,26 @@ func (taker) Place(_ context.Context, l coded.Layer, state func(slot int) ([]cod
 
 // BenchmarkPlace measures the encoding of a model's weights for all slots.
 func BenchmarkPlace(b *testing.B) {
-	model, err := models.New("vgg-small", 10, []int{3, 32, 32}, rng(1))
+	vgg, err := models.New("vgg-small", 10, []int{3, 32, 32}, rng(1))
 	if err != nil {
 		b.Fatal(err)
 	}
-	layers, err := nn.Placeables(model)
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, l := range layers[1:] { // the first has 3 channels, fewer than blocks
-		l.Layer.Place(&nn.Resident{Executor: taker{}, Code: trigonometric(8, 6), Chunks: 4})
-	}
-	for b.Loop() {
-		if err := nn.Place(b.Context(), model, nil); err != nil {
-			b.Fatal(err)
-		}
+	for name, model := range map[string]nn.Module{"vgg-small": vgg, "linear": nn.NewLinear(rng(1), 2048, 2048)} {
+		b.Run("model="+name, func(b *testing.B) {
+			layers, err := nn.Placeables(model)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for _, l := range layers {
+				if in, _, _ := l.Shape(); in >= 6 { // at least as many as blocks
+					l.Layer.Place(&nn.Resident{Executor: taker{}, Code: trigonometric(8, 6), Chunks: 4, InputGrad: true})
+				}
+			}
+			for b.Loop() {
+				if err := nn.Place(b.Context(), model, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -86,6 +86,9 @@
 //	err = nn.UpdatePlaced(ctx, model, update) // an optimiser step, on the workers
 //	momenta, err := nn.Sync(ctx, model)       // decode, before evaluation and checkpoints
 //
+// Every coded copy rounds in its own way: MeasureDrift tells how far they are apart, and
+// puts a layer right that has drifted too far.
+//
 // Batch codes the batch in place of the weights: a worker has all of them and gets
 // one combination of the blocks of X, and of dY. Any optimiser will do, here; the
 // gradient of the weights is computed here, or by the workers: then the start of its

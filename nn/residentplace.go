@@ -6,7 +6,6 @@ import (
 
 	"github.com/coda-ml/coda/coded"
 	"github.com/coda-ml/coda/internal/kernel"
-	"github.com/coda-ml/coda/nn/shard"
 )
 
 // resident is a layer of a model with its placement.
@@ -69,21 +68,9 @@ func (p *resident) prepare(momenta Momenta) error {
 	return nil
 }
 
-// place encodes all slots at once, when the executor asks for the first of them:
-// it may have them all.
 func (p *resident) place(ctx context.Context, pool *kernel.Pool, momenta Momenta) error {
 	l, w := p.plain, p.Weight
-	var states [][]coded.Tensor
-	err := l.executor.Place(ctx, l.Layer, func(slot int) (_ []coded.Tensor, err error) {
-		if states == nil {
-			states, err = shard.EncodeAll(l.config, w.Value.Data, momenta[w.Name], l.decoder.Code(), pool)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return states[slot], nil
-	})
-	if err != nil {
+	if err := l.put(ctx, pool, w.Value.Data, momenta[w.Name]); err != nil {
 		return err
 	}
 	p.resident.layers.put(w.Param, l)

@@ -219,6 +219,20 @@ func (e *Local) update(l *localLayer, u coded.Update) error {
 // Fetch implements coded.Executor: the states of the slots that the Survivors
 // choose, copied.
 func (e *Local) Fetch(ctx context.Context, layer string) ([]coded.ShardState, error) {
+	return e.fetch(ctx, layer, func(l *localLayer) ([]int, error) { return e.choose(l, coded.Round{Layer: layer, Step: e.step}, 0) })
+}
+
+// FetchAll implements coded.Executor: the states of all slots, copied.
+func (e *Local) FetchAll(ctx context.Context, layer string) ([]coded.ShardState, error) {
+	return e.fetch(ctx, layer, func(l *localLayer) (all []int, _ error) {
+		for slot := range l.shards {
+			all = append(all, slot)
+		}
+		return all, nil
+	})
+}
+
+func (e *Local) fetch(ctx context.Context, layer string, choose func(*localLayer) ([]int, error)) ([]coded.ShardState, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, fmt.Errorf("shard: layer %s: fetch: %w", layer, err)
 	}
@@ -226,8 +240,7 @@ func (e *Local) Fetch(ctx context.Context, layer string) ([]coded.ShardState, er
 	if l == nil {
 		return nil, fmt.Errorf("shard: layer %s has not been placed", layer)
 	}
-	r := coded.Round{Layer: layer, Step: e.step}
-	slots, err := e.choose(l, r, 0)
+	slots, err := choose(l)
 	if err != nil {
 		return nil, err
 	}
