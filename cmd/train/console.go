@@ -55,6 +55,12 @@ func (c *console) emit(event any) error {
 		return c.worker(e)
 	case checkpointEvent:
 		return c.line("step %d: checkpoint %s (%s)", e.Step, e.Path, e.Why)
+	case driftEvent:
+		then := ""
+		if e.Corrected {
+			then = ", encoded anew"
+		}
+		return c.line("step %d: layer %s: coded copies differ by %.1e of the largest weight%s", e.Step, e.Layer, e.Weights, then)
 	case restoredEvent:
 		return c.line("step %d: went back to checkpoint %s (%s)", e.Step, e.Path, e.Why)
 	case doneEvent:

@@ -62,6 +62,18 @@ type workerEvent struct {
 	Reason string `json:"reason,omitempty"`
 }
 
+// driftEvent tells how far the coded copies of a resident layer are apart, in parts
+// of the largest entry.
+type driftEvent struct {
+	Event     string  `json:"event"` // drift
+	Step      int     `json:"step"`
+	Layer     string  `json:"layer"`
+	Shards    int     `json:"shards"` // that were compared
+	Weights   float64 `json:"weights"`
+	Momenta   float64 `json:"momenta"`
+	Corrected bool    `json:"corrected"` // the layer was encoded anew
+}
+
 type checkpointEvent struct {
 	Event string `json:"event"` // checkpoint
 	Path  string `json:"path"`

@@ -100,6 +100,9 @@ func (r *run) onStep(ctx context.Context, s train.StepInfo) error {
 	if err := r.tell(ctx, e); err != nil {
 		return err
 	}
+	if err := r.measureDrift(ctx, s.Step); err != nil {
+		return err
+	}
 	if r.cluster != nil && r.cluster.low.Swap(false) {
 		return r.checkpoint(ctx, "no spare worker is left")
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/coda-ml/coda/dist"
+	"github.com/coda-ml/coda/nn"
 	"github.com/coda-ml/coda/nn/train"
 )
 
@@ -18,6 +19,7 @@ type runMetrics struct {
 	accuracy    prometheus.Gauge
 	phases      *prometheus.HistogramVec
 	conditions  *prometheus.HistogramVec
+	drift       *prometheus.GaugeVec
 	coordinator atomic.Pointer[dist.Coordinator] // nil until the cluster is up
 	members     atomic.Pointer[dist.Membership]
 }
@@ -45,8 +47,11 @@ func newRunMetrics(r prometheus.Registerer) *runMetrics {
 		conditions: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "coda_round_condition_number", Help: "The largest condition number that a round was decoded with.", Buckets: conditionBuckets,
 		}, []string{"layer"}),
+		drift: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "coda_layer_drift", Help: "How far the coded copies of a layer's weights were apart at the last --drift-every, in parts of the largest weight.",
+		}, []string{"layer"}),
 	}
-	r.MustRegister(m.step, m.loss, m.accuracy, m.stepSeconds, m.phases, m.conditions, &clusterCollector{m})
+	r.MustRegister(m.step, m.loss, m.accuracy, m.stepSeconds, m.phases, m.conditions, m.drift, &clusterCollector{m})
 	return m
 }
 
@@ -65,6 +70,12 @@ func (m *runMetrics) stepMade(s train.StepInfo) {
 	m.step.Set(float64(s.Step))
 	m.loss.Set(s.Loss)
 	m.stepSeconds.Observe(s.Time.Seconds())
+}
+
+func (m *runMetrics) drifted(d nn.Drift) {
+	if m != nil {
+		m.drift.WithLabelValues(d.Layer).Set(d.Weights)
+	}
 }
 
 func (m *runMetrics) evaluated(e train.EpochInfo) {

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/coda-ml/coda/dist"
+	"github.com/coda-ml/coda/nn"
 	"github.com/coda-ml/coda/nn/train"
 )
 
@@ -118,8 +119,12 @@ func TestRunMetrics(t *testing.T) {
 	m.event(dist.Event{Worker: "worker-1", State: dist.StateJoined})
 	m.event(dist.Event{Worker: "worker-1", State: dist.StateRepaired})
 	m.stepMade(train.StepInfo{Step: 1, Loss: 0.5, Time: time.Second})
+	m.drifted(nn.Drift{Layer: "fc1", Weights: 2e-6})
 	m.evaluated(train.EpochInfo{TestAccuracy: 0.75})
 	want := `
+# HELP coda_layer_drift How far the coded copies of a layer's weights were apart at the last --drift-every, in parts of the largest weight.
+# TYPE coda_layer_drift gauge
+coda_layer_drift{layer="fc1"} 2e-06
 # HELP coda_loss Mean loss of the last step's images.
 # TYPE coda_loss gauge
 coda_loss 0.5
@@ -158,7 +163,7 @@ coda_worker_tasks_total{outcome="wasted",worker="worker-2"} 0
 coda_workers{place="slot"} 2
 coda_workers{place="spare"} 0
 `
-	err := testutil.GatherAndCompare(r, strings.NewReader(want), "coda_loss", "coda_members", "coda_rounds_total", "coda_step",
+	err := testutil.GatherAndCompare(r, strings.NewReader(want), "coda_layer_drift", "coda_loss", "coda_members", "coda_rounds_total", "coda_step",
 		"coda_test_accuracy", "coda_updates_total", "coda_worker_state", "coda_worker_tasks_total", "coda_workers")
 	if err != nil {
 		t.Error(err)

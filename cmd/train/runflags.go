@@ -51,14 +51,16 @@ type runFlags struct {
 	K         int    `name:"k" placeholder:"N" yaml:"k" json:"k" help:"Answers that suffice (default: two thirds of the workers)." group:"Placement"`
 	N         int    `name:"n" placeholder:"N" yaml:"n" json:"n" help:"Shards of a placed layer, one a worker (default: --workers, or with --workers 0 those that have joined)." group:"Placement"`
 
-	Workers   int           `default:"6" placeholder:"N" yaml:"workers" json:"workers" help:"Worker processes to start on this machine; 0: none, use --join (default ${default})." group:"Cluster"`
-	Join      []string      `placeholder:"HOST:PORT" yaml:"join" json:"join,omitempty" help:"Members of a cluster to join, separated by commas." group:"Cluster"`
-	MinWork   int           `name:"min-workers" placeholder:"N" yaml:"min-workers" json:"min_workers" help:"Workers to wait for before the first step (default: --workers, or 1)." group:"Cluster"`
-	Key       string        `placeholder:"FILE" yaml:"key" json:"-" help:"Cluster key; without --join a key is made for the run." group:"Cluster"`
-	Bind      string        `default:"127.0.0.1:0" placeholder:"ADDR" yaml:"bind" json:"bind" help:"Address of this process in the cluster (default ${default}: a free port)." group:"Cluster"`
-	Advertise string        `placeholder:"ADDR" yaml:"advertise" json:"advertise,omitempty" help:"Address that others use to reach it, if another." group:"Cluster"`
-	Verify    bool          `yaml:"verify" json:"verify,omitempty" help:"Test what workers answer for fully connected layers before it is used (Freivalds' test); one that answers wrongly is quarantined for a while." group:"Cluster"`
-	Wait      time.Duration `placeholder:"DURATION" yaml:"wait" json:"wait,omitempty" help:"How long too few workers are waited for (default: 30s before the first step, and not at all later)." group:"Cluster"`
+	Workers    int           `default:"6" placeholder:"N" yaml:"workers" json:"workers" help:"Worker processes to start on this machine; 0: none, use --join (default ${default})." group:"Cluster"`
+	Join       []string      `placeholder:"HOST:PORT" yaml:"join" json:"join,omitempty" help:"Members of a cluster to join, separated by commas." group:"Cluster"`
+	MinWork    int           `name:"min-workers" placeholder:"N" yaml:"min-workers" json:"min_workers" help:"Workers to wait for before the first step (default: --workers, or 1)." group:"Cluster"`
+	Key        string        `placeholder:"FILE" yaml:"key" json:"-" help:"Cluster key; without --join a key is made for the run." group:"Cluster"`
+	Bind       string        `default:"127.0.0.1:0" placeholder:"ADDR" yaml:"bind" json:"bind" help:"Address of this process in the cluster (default ${default}: a free port)." group:"Cluster"`
+	Advertise  string        `placeholder:"ADDR" yaml:"advertise" json:"advertise,omitempty" help:"Address that others use to reach it, if another." group:"Cluster"`
+	Verify     bool          `yaml:"verify" json:"verify,omitempty" help:"Test what workers answer for fully connected layers before it is used (Freivalds' test); one that answers wrongly is quarantined for a while." group:"Cluster"`
+	DriftEvery int           `placeholder:"N" yaml:"drift-every" json:"drift_every,omitempty" help:"Every N steps, compare the coded copies of resident layers, each of which rounds in its own way, with a new encoding of their weights (default: never; it takes about as long as a checkpoint)." group:"Cluster"`
+	DriftLimit float64       `default:"1e-4" placeholder:"X" yaml:"drift-limit" json:"drift_limit,omitempty" help:"A layer whose copies differ by more than this part of the largest weight is encoded anew, with its momentum (default ${default})." group:"Cluster"`
+	Wait       time.Duration `placeholder:"DURATION" yaml:"wait" json:"wait,omitempty" help:"How long too few workers are waited for (default: 30s before the first step, and not at all later)." group:"Cluster"`
 
 	Pace      float64  `placeholder:"GFLOPS" yaml:"pace" json:"pace,omitempty" help:"Local workers behave like devices of that speed." group:"Faults and tests"`
 	Inject    []string `sep:"none" placeholder:"SPEC" yaml:"inject" json:"inject,omitempty" help:"Fault WHAT:WHO@WHEN, repeatable: kill:2@step=100, restart:2@step=150, freeze:3@step=50,for=5s, partition:4@step=80,for=3s (its network is silent), slow:1+4@x=4, slow:*@shifted-exp=1,0.5, slow:*@pareto=1,2, drop:5@p=0.05 (answers are lost), corrupt:6@p=0.01 (answers are wrong)." group:"Faults and tests"`
@@ -95,6 +97,10 @@ func (f *runFlags) validate(cores int, l lists) error {
 	atLeast("workers", f.Workers, 0)
 	atLeast("min-workers", f.MinWork, 0)
 	atLeast("checkpoint-every", f.CheckpointEvery, 0)
+	atLeast("drift-every", f.DriftEvery, 0)
+	if !(f.DriftLimit > 0) {
+		bad("--drift-limit %g: want a number above 0", f.DriftLimit)
+	}
 	atLeast("trace-steps", f.TraceSteps, 1)
 	if f.Threads == 0 {
 		f.Threads = cores

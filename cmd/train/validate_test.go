@@ -51,6 +51,8 @@ func TestValidateRefuses(t *testing.T) {
 		"--batch=0":                          "--batch 0: want at least 1",
 		"--accumulate=0":                     "--accumulate 0: want at least 1",
 		"--threads=-1":                       "--threads -1: want at least 0",
+		"--drift-every=-1":                   "--drift-every -1: want at least 0",
+		"--drift-limit=0":                    "--drift-limit 0: want a number above 0",
 		"--checkpoint-every=-2":              "--checkpoint-every -2: want at least 0",
 		"--lr=-1":                            "--lr -1, --weight-decay 0: want finite numbers from 0",
 		"--lr=nan":                           "--lr NaN",
