@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coda-ml/coda/coded"
+	"github.com/coda-ml/coda/dist/internal/schedule"
 )
 
 // Coordinator runs the rounds of placed layers on workers. It is a
@@ -60,6 +61,7 @@ type placement struct {
 	states   [][]coded.Tensor // by slot, of slots without a worker, until the first update
 	absent   []bool           // by slot: its worker was lost with the shard, and may come back with it
 	covers   []*cover         // for reuse
+	habits   *schedule.Habits // of the slots
 	verifier *verifier        // nil: answers are not tested
 	offers   map[int]*link    // by slot, during Place: the workers that are to use their own copy
 

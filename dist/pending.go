@@ -151,7 +151,7 @@ func (c *Coordinator) begin(r *round) error {
 	if n := len(p.covers); n > 0 {
 		r.cover, p.covers = p.covers[n-1], p.covers[:n-1]
 	} else {
-		r.cover = newCover(p.code, p.layer.Chunks, c.cfg.Strategies[r.Layer])
+		r.cover = newCover(p.code, p.layer.Chunks, c.cfg.Strategies[r.Layer], p.habits)
 	}
 	r.cover.reset(sets)
 	r.results = make([][]*counted, p.layer.Chunks)

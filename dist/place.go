@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coda-ml/coda/coded"
+	"github.com/coda-ml/coda/dist/internal/schedule"
 )
 
 // placeGrace is how long Place waits for the slow ones after enough workers
@@ -61,7 +62,7 @@ func (c *Coordinator) prepare(l coded.Layer, state func(slot int) ([]coded.Tenso
 		return nil, fmt.Errorf("its code has %d slots, the cluster %d", code.N(), c.cfg.Slots)
 	}
 	l.Config = slices.Clone(l.Config)
-	p := &placement{layer: l, code: code, states: make([][]coded.Tensor, code.N()), absent: make([]bool, code.N())}
+	p := &placement{layer: l, code: code, habits: schedule.NewHabits(code.N()), states: make([][]coded.Tensor, code.N()), absent: make([]bool, code.N())}
 	p.offers = c.offered(l)
 	for slot := range p.states {
 		if p.offers[slot] != nil {

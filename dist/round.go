@@ -27,8 +27,8 @@ const (
 // backupsAfter is the part of the chunks that is done before Speculative begins.
 const backupsAfter = 0.75
 
-// schedule returns the strategy's schedule of a layer.
-func (s Strategy) schedule(code *coded.Code, chunks int) schedule.Schedule {
+// schedule returns the strategy's schedule of a layer whose workers have habits.
+func (s Strategy) schedule(code *coded.Code, chunks int, habits *schedule.Habits) schedule.Schedule {
 	covered := func() schedule.Covered { return schedule.NewCovered(code, chunks) }
 	switch s {
 	case InOrder:
@@ -36,7 +36,7 @@ func (s Strategy) schedule(code *coded.Code, chunks int) schedule.Schedule {
 	case Speculative:
 		return schedule.NewSpeculative(covered, code.N(), chunks, backupsAfter)
 	}
-	return schedule.NewPulled(covered, code.N(), chunks)
+	return schedule.NewPulled(covered, code.N(), chunks, habits)
 }
 
 // cover is the state of one round: which slot has finished, or is at work on,
@@ -62,10 +62,10 @@ const (
 	cellLate // when the chunk was ready without it
 )
 
-func newCover(code *coded.Code, chunks int, strategy Strategy) *cover {
+func newCover(code *coded.Code, chunks int, strategy Strategy, habits *schedule.Habits) *cover {
 	return &cover{
 		code: code, slots: code.N(), chunks: chunks, cells: make([]cell, chunks*code.N()),
-		free: strategy.schedule(code, chunks), try: coded.NewTracker(code),
+		free: strategy.schedule(code, chunks, habits), try: coded.NewTracker(code),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/coda-ml/coda/coded"
+	"github.com/coda-ml/coda/dist/internal/schedule"
 )
 
 func codeOf(t interface{ Fatal(...any) }, spec coded.Spec) *coded.Code {
@@ -28,7 +29,7 @@ func TestRoundEndsWheneverItCan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		code := codeOf(t, rapid.SampledFrom(specs).Draw(t, "code"))
 		n, chunks := code.N(), rapid.IntRange(1, 7).Draw(t, "chunks")
-		c := newCover(code, chunks, rapid.SampledFrom([]Strategy{Adaptive, InOrder, Speculative}).Draw(t, "strategy"))
+		c := newCover(code, chunks, rapid.SampledFrom([]Strategy{Adaptive, InOrder, Speculative}).Draw(t, "strategy"), schedule.NewHabits(code.N()))
 		c.reset(nil)
 		now := 0.0
 		alive := make([]bool, n)
@@ -140,7 +141,7 @@ func sufficientWith(code *coded.Code, alive []bool, done map[[2]int]bool, chunks
 // With sets, a chunk is done by exactly the slots of its set.
 func TestRoundWithSets(t *testing.T) {
 	code := codeOf(t, trig64)
-	c, now := newCover(code, 2, Adaptive), 0.0
+	c, now := newCover(code, 2, Adaptive, nil), 0.0
 	c.reset([][]int{{0, 1, 2, 3}, {2, 3, 4, 5}})
 	if !c.feasible(func(s int) bool { return true }) || c.feasible(func(s int) bool { return s != 5 }) {
 		t.Error("feasible must ask for every slot of the sets")
@@ -173,7 +174,7 @@ func TestRoundWithSets(t *testing.T) {
 
 func BenchmarkRoundNext(b *testing.B) {
 	code := codeOf(b, coded.Spec{Name: "trigonometric", N: 8, K: 6})
-	c := newCover(code, 24, Adaptive)
+	c := newCover(code, 24, Adaptive, nil)
 	b.ReportAllocs()
 	for b.Loop() {
 		c.reset(nil)

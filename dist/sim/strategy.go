@@ -135,7 +135,7 @@ func (s Speculative) Plan(j Job) (*Plan, error) {
 
 // pulling is a plan of chunks that are handed out by pull.
 func pulling(workers, chunks int, load float64, readiness func() schedule.Covered) *Plan {
-	return even(workers, load, func() Schedule { return schedule.NewPulled(readiness, workers, chunks) })
+	return even(workers, load, func() Schedule { return schedule.NewPulled(readiness, workers, chunks, nil) })
 }
 
 // counting makes chunks ready that need so many results.
@@ -285,7 +285,7 @@ func (s Coded) Plan(j Job) (*Plan, error) {
 		p.Schedule = func() Schedule { return schedule.NewInOrder(schedule.NewCovered(s.Code, 1), j.Workers, inTurn) }
 	default:
 		p.Schedule = func() Schedule {
-			return schedule.NewPulled(func() schedule.Covered { return schedule.NewCovered(s.Code, chunks) }, s.Code.N(), chunks)
+			return schedule.NewPulled(func() schedule.Covered { return schedule.NewCovered(s.Code, chunks) }, s.Code.N(), chunks, nil)
 		}
 	}
 	return p, nil

@@ -3,7 +3,7 @@
 // drives it on sockets and the simulator in virtual time, so that both make the
 // same decisions for the same events, whatever the strategy.
 //
-//	s := schedule.NewPulled(func() schedule.Covered { return schedule.NewCount(chunks, k) }, n, chunks)
+//	s := schedule.NewPulled(func() schedule.Covered { return schedule.NewCount(chunks, k) }, n, chunks, nil)
 //	for !s.Done() {
 //		chunk, after, ok := s.Next(worker, idle, now) // a worker has room
 //		s.Start(worker, chunk, now)                   // it has been given the chunk
@@ -29,7 +29,7 @@
 // if it has finished none yet. The i-th chunk in the queue of a
 // worker that began the first one at b is expected at
 //
-//	b + max(d, 2e) + i max(d, e),  e = now - b
+//	b + (1+i) d,  or when e = now - b has come to d or more:  b + 2e + i e
 //
 // that is after its usual time, or, if that has passed already, after as much
 // time again as it has taken so far. An idle worker doubles up on the chunk that
@@ -37,4 +37,13 @@
 // So nobody repeats what will be there in time, and nobody waits for a worker
 // that has stopped: the older rule, to repeat whatever is not done, wastes a chunk
 // a worker in every round, and to wait for some fixed time loses that time.
+//
+// Workers that share processors take now more, now less for the same, and often
+// whoever seems late is done in a moment. So Habits keep, over the rounds of a
+// layer, by how much a worker's times differ from their mean in a round: a spread
+// s, as a time, of half of d at most. A worker is late d + 2 s after it began; until
+// then e counts as d, and later as above. Each of the two, who is late and who is
+// idle, must be beyond its spread as well for a chunk to be doubled up on. And d of
+// a worker that has not finished any in this round is that of earlier ones. Where
+// times do not vary s is 0, and nothing changes.
 package schedule

@@ -23,6 +23,7 @@ type Pulled struct {
 	// whoever is idle; negative: by what is expected.
 	backups int
 	speeds  []speed // by worker
+	habits  *Habits // nil: nothing is known from earlier rounds
 
 	looked   float64    // when expected was computed; negative: never
 	events   int        // since then
@@ -44,13 +45,14 @@ type speed struct {
 	count int     // so many chunks
 }
 
-// NewPulled returns the adaptive schedule.
-func NewPulled(readiness func() Covered, workers, chunks int) *Pulled {
+// NewPulled returns the adaptive schedule. It learns the habits of the workers, and
+// heeds them, if it is given any.
+func NewPulled(readiness func() Covered, workers, chunks int, habits *Habits) *Pulled {
 	words := (chunks + 63) / 64
 	s := &Pulled{
 		Covered: readiness(), open: readiness(), cover: make([]int, chunks), ranks: make([]Rank, chunks),
 		taken: make([]uint64, workers*words), words: words, workers: workers,
-		backups: -1, speeds: make([]speed, workers), expected: make([]expected, chunks), coming: make([][]Coming, chunks),
+		backups: -1, speeds: make([]speed, workers), habits: habits, expected: make([]expected, chunks), coming: make([][]Coming, chunks),
 	}
 	s.Reset()
 	return s
@@ -60,7 +62,7 @@ func NewPulled(readiness func() Covered, workers, chunks int) *Pulled {
 // time, and idle workers repeat what is not done, the chunks of least cover first,
 // once a part of all chunks is ready.
 func NewSpeculative(readiness func() Covered, workers, chunks int, after float64) *Pulled {
-	s := NewPulled(readiness, workers, chunks)
+	s := NewPulled(readiness, workers, chunks, nil)
 	s.backups = int(after * float64(chunks))
 	return s
 }
@@ -116,7 +118,8 @@ const margin = 1.25
 // with a chunk, or has been late for long enough.
 func (s *Pulled) double(worker int, now float64) (chunk int, after float64, ok bool) {
 	given, offset := s.given(worker), Offset(worker, s.workers, len(s.ranks))
-	need := margin * s.speeds[worker].expected()
+	usual, spread := s.usual(worker)
+	need := margin*usual + spread
 	s.expect(now, need/16)
 	chunk, latest, after := -1, now+need*(1-1e-9), math.Inf(1) // rounding must not put it off for ever
 	for i := range s.ranks {
@@ -156,10 +159,15 @@ func (s *Pulled) expect(now, much float64) {
 	}
 	for w := range s.speeds {
 		v := &s.speeds[w]
-		d, e := v.expected(), now-v.since
+		d, spread := s.usual(w)
+		e, patient := now-v.since, d+patience*spread
+		first, each := max(d, e), d
+		if e >= patient {
+			first, each = max(d, 2*e), max(d, e)
+		}
 		for i, c := range v.queue {
-			s.coming[c] = append(s.coming[c], Coming{w, v.since + max(d, 2*e) + float64(i)*max(d, e)})
-			if late := v.since + d; late > now {
+			s.coming[c] = append(s.coming[c], Coming{w, v.since + first + float64(i)*each - spread})
+			if late := v.since + patient; late > now {
 				s.expected[c].late = min(s.expected[c].late, late)
 			}
 		}
@@ -173,9 +181,18 @@ func (s *Pulled) expect(now, much float64) {
 	}
 }
 
-// expected is the time that a worker takes for a chunk, 0 if nothing is known.
-func (v *speed) expected() float64 {
-	return v.busy / float64(max(1, v.count))
+// usual is the time that a worker takes for a chunk, 0 if nothing is known, and by
+// how much one differs from that.
+func (s *Pulled) usual(worker int) (mean, spread float64) {
+	if v := &s.speeds[worker]; v.count > 0 {
+		mean = v.busy / float64(v.count)
+	} else if s.habits != nil {
+		mean = s.habits.workers[worker].mean
+	}
+	if s.habits != nil {
+		spread = min(s.habits.workers[worker].spread, maxSpread) * mean
+	}
+	return mean, spread
 }
 
 // Start implements Schedule.
@@ -211,7 +228,12 @@ func (s *Pulled) Finish(worker, chunk int, now float64) (useful, ready bool) {
 	if i := slices.Index(v.queue, int32(chunk)); i >= 0 {
 		// What was before it has been called off.
 		v.queue = slices.Delete(v.queue, 0, i+1)
-		v.busy += now - v.since
+		took := now - v.since
+		if s.habits != nil {
+			mean, _ := s.usual(worker)
+			s.habits.workers[worker].note(took, mean)
+		}
+		v.busy += took
 		v.count++
 	}
 	v.since = now

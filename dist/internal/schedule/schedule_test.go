@@ -19,7 +19,7 @@ func codeOf(t interface{ Fatal(...any) }, name string, n, k int) *coded.Code {
 }
 
 func pulled(chunks, workers, need int) *Pulled {
-	return NewPulled(func() Covered { return NewCount(chunks, need) }, workers, chunks)
+	return NewPulled(func() Covered { return NewCount(chunks, need) }, workers, chunks, nil)
 }
 
 // want checks what a schedule gives a worker; chunk -1 stands for nothing.
@@ -89,6 +89,46 @@ func TestDoublingUp(t *testing.T) {
 		t.Error("a late result is of use")
 	}
 	want(t, s, 1, true, 5, -1, 0)
+}
+
+// Workers whose times vary from chunk to chunk are given more time before they are
+// late, in later rounds as well; steady workers are not.
+func TestHabits(t *testing.T) {
+	habits := NewHabits(3)
+	s := NewPulled(func() Covered { return NewCount(16, 1) }, 3, 16, habits)
+	for range 4 {
+		s.Reset()
+		for chunk := range 8 {
+			now := float64(2 * chunk)
+			s.Start(0, chunk, now) // steady
+			s.Finish(0, chunk, now+1)
+			s.Start(1, chunk+8, now) // takes 1 and 2 in turn
+			s.Finish(1, chunk+8, now+1+float64(chunk%2))
+		}
+	}
+	if h := habits.workers[0]; math.Abs(h.mean-1) > 1e-9 || h.spread > 1e-9 {
+		t.Errorf("a steady worker has the mean %v and the spread %v, want 1 and 0", h.mean, h.spread)
+	}
+	varying := habits.workers[1]
+	if math.Abs(varying.mean-1.5) > 0.1 || math.Abs(varying.spread-1.0/3) > 0.1 {
+		t.Errorf("a worker that takes 1 or 2 has the mean %v and the spread %v, want about 1.5 and 1/3", varying.mean, varying.spread)
+	}
+	if h := habits.workers[2]; h != (habit{}) {
+		t.Errorf("of a worker that has done nothing this is known: %+v", h)
+	}
+	s = NewPulled(func() Covered { return NewCount(2, 1) }, 3, 2, habits)
+	for worker, late := range []float64{1, varying.mean * (1 + patience*varying.spread)} {
+		s.Reset()
+		s.Start(worker, 0, 0)
+		s.Start(2, 1, 0)
+		s.Finish(2, 1, 0.1) // and would need as long for chunk 0
+		if _, after, ok := s.Next(2, true, 0.95*late); ok || after <= 0 {
+			t.Errorf("worker %d is late from %v on: its chunk is given again before (%v), or is never to be (after %v)", worker, late, ok, after)
+		}
+		if chunk, _, ok := s.Next(2, true, 1.05*late); !ok || chunk != 0 {
+			t.Errorf("worker %d is late since %v, and its chunk is not given again", worker, late)
+		}
+	}
 }
 
 // A chunk that lies in the queue of a slow worker is taken over at once.
