@@ -29,6 +29,9 @@ var placements = map[string]func(e coded.Executor, code coded.Spec) nn.Placement
 	"resident": func(e coded.Executor, code coded.Spec) nn.Placement {
 		return &nn.Resident{Executor: e, Code: code, Chunks: 4}
 	},
+	"resident by batch": func(e coded.Executor, code coded.Spec) nn.Placement {
+		return &nn.Resident{Executor: e, Code: code, Chunks: 4, ByBatch: true}
+	},
 	"batch": func(e coded.Executor, code coded.Spec) nn.Placement {
 		return &nn.Batch{Executor: e, Code: code, Chunks: 4}
 	},

@@ -24,20 +24,23 @@ func normModel(on nn.Placement) nn.Sequential {
 // here, with the same results; it only multiplies, and keeps nothing there for an
 // update.
 func TestEvaluationOnAPlacement(t *testing.T) {
-	for _, frozen := range []bool{false, true} {
+	for _, c := range []struct {
+		frozen, byBatch bool
+		batch           int
+	}{{false, false, 4}, {true, false, 4}, {true, true, 4}, {true, true, 1}} { // the last has fewer samples than chunks
 		s := &spy{Executor: shard.NewLocal(shard.LocalConfig{Survivors: shard.RandomSurvivors(1)})}
-		model := normModel(&nn.Resident{Executor: s, Code: trigonometric(6, 4), Chunks: 2})
+		model := normModel(&nn.Resident{Executor: s, Code: trigonometric(6, 4), Chunks: 2, ByBatch: c.byBatch})
 		params, err := nn.Params(model)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, p := range params {
-			p.Frozen = frozen
+			p.Frozen = c.frozen
 		}
 		if err := nn.Place(t.Context(), model, nil); err != nil {
 			t.Fatal(err)
 		}
-		x, _ := data(rand.New(rand.NewPCG(1, 1)), 4, 2*8*8, 7)
+		x, _ := data(rand.New(rand.NewPCG(1, 1)), c.batch, 2*8*8, 7)
 		predict := func(placed bool) []float32 {
 			n, err := nn.NewNetwork(model, []int{2, 8, 8}, nn.Config{Threads: 1, Placed: placed})
 			if err != nil {
@@ -57,11 +60,15 @@ func TestEvaluationOnAPlacement(t *testing.T) {
 		if d := apart(t, predict(true), local); !(d <= 1e-5) {
 			t.Errorf("outputs differ by %.2g of the largest", d)
 		}
+		least := 1
+		if c.byBatch {
+			least = 2
+		}
 		if len(s.rounds) != 3 {
 			t.Errorf("%d rounds, want one for each placed layer", len(s.rounds))
 		}
 		for _, r := range s.rounds {
-			if r.Product != coded.Forward || r.Keep || r.Discard {
+			if r.Product != coded.Forward || r.Keep || r.Discard || r.Operand.Shape[0] != max(c.batch, least) {
 				t.Errorf("round %+v, want a forward product that keeps nothing", r)
 			}
 		}

@@ -27,6 +27,12 @@ type Resident struct {
 	// parameter before it in the model, in the order of Params. It is needed
 	// only where Forward calls layers in another order.
 	InputGrad bool
+	// ByBatch cuts products by samples in place of features: in inference, a task then
+	// brings the samples that it needs, and no worker is sent a batch of which it
+	// computes little. It is for frozen weights (in training, workers keep whole
+	// operands anyway) and for batches of at least Chunks samples: smaller ones are
+	// filled up with zeros.
+	ByBatch bool
 
 	layers placedLayers
 }
@@ -57,7 +63,7 @@ func (r *Resident) Product(g *Graph, p Product, x *gorgonia.Node) (*gorgonia.Nod
 	}
 	train := g.Training() && !weight.Frozen
 	round := coded.Round{Layer: layer, Product: coded.Forward, Keep: train}
-	started, err := g.startRound(roundSpec{executor: l.executor, round: round, kind: forwardStart, in: []*gorgonia.Node{x}})
+	started, err := g.startRound(roundSpec{executor: l.executor, round: round, kind: forwardStart, in: []*gorgonia.Node{x}, rows: l.leastRows()})
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +91,7 @@ func (g *Graph) residentGrad(l *placedLayer, x []int, dy *gorgonia.Node, want []
 	grads := make([]*gorgonia.Node, len(want))
 	train := len(want) > 2
 	round := coded.Round{Layer: l.Name, Product: coded.Backward, Keep: train, Discard: !want[1]}
-	started, err := g.startRound(roundSpec{executor: l.executor, round: round, kind: backwardStart, in: []*gorgonia.Node{dy}})
+	started, err := g.startRound(roundSpec{executor: l.executor, round: round, kind: backwardStart, in: []*gorgonia.Node{dy}, rows: l.leastRows()})
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +110,25 @@ func (g *Graph) residentGrad(l *placedLayer, x []int, dy *gorgonia.Node, want []
 // decode returns what decodes the answers to a round with an operand of a shape.
 func (l *placedLayer) decode(product coded.Product, operand, result []int) decodeFunc {
 	d := shard.NewProductDecoder(l.Layer, l.config, l.decoder, product)
-	return func(_ *runContext, out []float32, chunks [][]coded.Answer) error {
-		return d.Decode(coded.Tensor{Shape: result, Data: out}, operand, chunks)
+	rows := l.leastRows()
+	if operand[0] >= rows {
+		return func(_ *runContext, out []float32, chunks [][]coded.Answer) error {
+			return d.Decode(coded.Tensor{Shape: result, Data: out}, operand, chunks)
+		}
 	}
+	operand = append([]int{rows}, operand[1:]...)
+	filled := coded.NewTensor(append([]int{rows}, result[1:]...)...)
+	return func(_ *runContext, out []float32, chunks [][]coded.Answer) error {
+		err := d.Decode(filled, operand, chunks)
+		copy(out, filled.Data)
+		return err
+	}
+}
+
+// leastRows is how many samples an operand must have.
+func (l *placedLayer) leastRows() int {
+	if l.ByBatch {
+		return l.Chunks
+	}
+	return 1
 }

@@ -61,7 +61,7 @@ func (p *resident) prepare(momenta Momenta) error {
 	}
 	p.plain = placedLayer{
 		Layer: coded.Layer{
-			Name: p.Name, Kind: c.Kind(), Code: r.Code, Chunks: min(r.Chunks, c.MaxChunks(r.Code.K)), Config: raw,
+			Name: p.Name, Kind: c.Kind(), Code: r.Code, Chunks: min(r.Chunks, c.MaxChunks(r.Code.K)), Config: raw, ByBatch: r.ByBatch,
 		},
 		executor: r.Executor, config: c, backward: backward, decoder: coded.NewDecoder(code, coded.DecoderConfig{MaxCond: r.MaxCond}),
 	}

@@ -25,6 +25,9 @@ type roundSpec struct {
 	// [n, ..] with the operands of the n slots.
 	in    []*gorgonia.Node
 	slots bool
+	// rows is the least number of samples of the operand of all slots: zeros are
+	// added to fewer.
+	rows int
 	// decode, where the round is waited for after the run, decodes its result; see
 	// pendingValue.resolve.
 	decode decodeFunc
@@ -49,6 +52,11 @@ func (g *Graph) startRound(s roundSpec) (*gorgonia.Node, error) {
 	for i, n := range s.in {
 		operands[i].Shape = append([]int(nil), n.Shape()...)
 	}
+	var filled []float32
+	if x := &operands[0]; x.Shape[0] < s.rows {
+		x.Shape[0] = s.rows
+		filled = make([]float32, tensor.Shape(x.Shape).TotalSize())
+	}
 	return g.apply(opSpec{
 		layer: s.round.Layer, kind: s.kind, in: s.in, shape: []int{1},
 		value: func(rc *runContext, in []gorgonia.Value, _ []float32) (gorgonia.Value, error) {
@@ -61,6 +69,10 @@ func (g *Graph) startRound(s roundSpec) (*gorgonia.Node, error) {
 					return nil, err
 				}
 				operands[i].Data = data
+			}
+			if filled != nil {
+				copy(filled, operands[0].Data)
+				operands[0].Data = filled
 			}
 			if s.slots {
 				r.Slots = slotOperands(operands)

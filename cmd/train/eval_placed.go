@@ -80,7 +80,7 @@ func (e *evalCmd) place(ctx context.Context, t terminal, flags runFlags, model n
 	if err := errors.Join(problems...); err != nil {
 		return nil, usageError{err}
 	}
-	p = &placed{run: &run{runFlags: &flags, model: model}}
+	p = &placed{run: &run{runFlags: &flags, model: model, inference: true}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())

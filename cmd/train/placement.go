@@ -86,7 +86,7 @@ func (r *run) placeOne(p nn.Placeable, rule placementRule, info *layerInfo) erro
 	info.Code, info.N, info.K = spec.Name, spec.N, spec.K
 	r.needed = max(r.needed, spec.K)
 	if info.Placement == plan.Resident {
-		on := &nn.Resident{Code: spec, Chunks: chunksPerRound}
+		on := &nn.Resident{Code: spec, Chunks: chunksPerRound, ByBatch: r.inference && r.Batch >= chunksPerRound}
 		p.Layer.Place(on)
 		r.placed = append(r.placed, func(e coded.Executor) { on.Executor = e })
 		return nil

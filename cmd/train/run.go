@@ -46,8 +46,9 @@ type run struct {
 	train, test *datasets.Set
 	loader      *datasets.Loader
 	model       nn.Module
-	parameters  int // of the model, in numbers
-	trained     int // of these
+	inference   bool // the model is not trained
+	parameters  int  // of the model, in numbers
+	trained     int  // of these
 	network     *nn.Network
 	optimizer   optim.Optimizer
 	plateau     *optim.Plateau         // nil unless --schedule plateau

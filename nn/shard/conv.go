@@ -15,6 +15,7 @@ import (
 type Conv2d struct {
 	resident
 	config Conv2dConfig
+	rows   bool // the operand of a chunk is its samples alone, see coded.Layer.ByBatch
 	ws     kernel.Workspace
 	part   buffer // weights of the channels of a chunk
 	more   buffer // gradient of a second pair of operands
@@ -29,7 +30,7 @@ func NewConv2d(l coded.Layer, slot int, pool *kernel.Pool) (*Conv2d, error) {
 	if l.Kind != KindConv2d {
 		err = fmt.Errorf("kind %q, want %q", l.Kind, KindConv2d)
 	}
-	s := &Conv2d{config: config}
+	s := &Conv2d{config: config, rows: l.ByBatch}
 	if err == nil {
 		s.resident, err = newResident(l, slot, config, pool)
 	}
@@ -42,7 +43,8 @@ func NewConv2d(l coded.Layer, slot int, pool *kernel.Pool) (*Conv2d, error) {
 // Multiply implements coded.Shard. Forward takes X [batch, in, height, width]
 // and gives the chunk of its convolution with F, Backward takes dY [batch, out,
 // ..] and gives the chunk of the gradient of the input of a convolution with R.
-// See Config for how results are cut.
+// See Config for how results are cut; of a layer that is cut by batch, x is the
+// chunk's samples and the result has all channels.
 func (s *Conv2d) Multiply(p coded.Product, x coded.Tensor, chunk int) (coded.Tensor, error) {
 	h, err := s.half(p)
 	if err != nil {
@@ -59,6 +61,9 @@ func (s *Conv2d) Multiply(p coded.Product, x coded.Tensor, chunk int) (coded.Ten
 		return coded.Tensor{}, fmt.Errorf("%s: %s product: %w", s.name, p, err)
 	}
 	lo, hi := c.bounds(s.chunks, chunk)
+	if s.rows {
+		c.byBatch, lo, hi = true, 0, c.batch
+	}
 	samples, channels := c.size(lo, hi)
 	weights := h.w.Data
 	if c.byBatch {
