@@ -62,6 +62,7 @@ type placement struct {
 	absent   []bool           // by slot: its worker was lost with the shard, and may come back with it
 	covers   []*cover         // for reuse
 	habits   *schedule.Habits // of the slots
+	empty    bool             // of a code of two factors, whose shards hold nothing
 	verifier *verifier        // nil: answers are not tested
 	offers   map[int]*link    // by slot, during Place: the workers that are to use their own copy
 

@@ -85,8 +85,9 @@
 // it; what is still queued is cancelled. So the finished part of a slow worker's
 // work counts. An answer that is overdue far beyond what others took is believed
 // lost, and is asked for again. A Strategy can be set that does otherwise, for
-// comparisons; the simulator, package sim, drives the same schedules in virtual
-// time.
+// comparisons: every slot its own share, backup tasks, ignoring stragglers, or codes
+// all of whose results decode together. The simulator, package sim, drives the same
+// schedules in virtual time.
 //
 // Kept operands and updates form one ordered log, which is streamed to each
 // worker by a goroutine of its own, from that connection's cursor. A shard's

@@ -143,15 +143,19 @@ func (p *placement) pairs(req coded.Round) error {
 
 // begin chooses the round's slots and makes its schedule.
 func (c *Coordinator) begin(r *round) error {
-	sets, err := c.choice(r)
-	if err != nil {
-		return err
-	}
 	p := r.place
 	if n := len(p.covers); n > 0 {
 		r.cover, p.covers = p.covers[n-1], p.covers[:n-1]
 	} else {
-		r.cover = newCover(p.code, p.layer.Chunks, c.cfg.Strategies[r.Layer], p.habits)
+		var err error
+		if r.cover, err = newCover(p.code, p.layer.Chunks, c.cfg.Strategies[r.Layer], p.habits); err != nil {
+			return r.fail(err)
+		}
+	}
+	sets, err := c.choice(r)
+	if err != nil {
+		p.covers = append(p.covers, r.cover)
+		return err
 	}
 	r.cover.reset(sets)
 	r.results = make([][]*counted, p.layer.Chunks)
@@ -187,9 +191,12 @@ func (c *Coordinator) choice(r *round) ([][]int, error) {
 		return nil, r.fail(fmt.Errorf("selection of %d sets for %d chunks", len(sets), r.layer.Chunks))
 	}
 	for chunk, set := range sets {
-		if !inRange(set, r.place.code.N()) || !sufficient(r.place.code, set) {
-			return nil, r.fail(fmt.Errorf("chunk %d cannot be decoded from the selected slots %v", chunk, set))
+		if !inRange(set, r.place.code.N()) {
+			return nil, r.fail(fmt.Errorf("slots %v are selected for chunk %d, there are %d", set, chunk, r.place.code.N()))
 		}
+	}
+	if chunk := r.cover.lacking(sets); chunk >= 0 {
+		return nil, r.fail(fmt.Errorf("chunk %d cannot be decoded from the selected slots %v", chunk, sets[chunk]))
 	}
 	return sets, nil
 }

@@ -61,6 +61,9 @@ func (c *Coordinator) prepare(l coded.Layer, state func(slot int) ([]coded.Tenso
 	if code.N() > c.cfg.Slots {
 		return nil, fmt.Errorf("its code has %d slots, the cluster %d", code.N(), c.cfg.Slots)
 	}
+	if err := c.cfg.Strategies[l.Name].check(l, code); err != nil {
+		return nil, err
+	}
 	l.Config = slices.Clone(l.Config)
 	p := &placement{layer: l, code: code, habits: schedule.NewHabits(code.N()), states: make([][]coded.Tensor, code.N()), absent: make([]bool, code.N())}
 	p.offers = c.offered(l)
@@ -72,6 +75,7 @@ func (c *Coordinator) prepare(l coded.Layer, state func(slot int) ([]coded.Tenso
 			return nil, err
 		}
 	}
+	p.empty = code.Row(0) == nil && !slices.ContainsFunc(p.states, func(s []coded.Tensor) bool { return len(s) > 0 })
 	p.verifier, err = c.newVerifier(l, slotStates(p.states))
 	return p, err
 }

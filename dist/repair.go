@@ -48,11 +48,13 @@ func (c *Coordinator) mend() {
 			case p.states != nil && p.states[slot] != nil && !l.resting():
 				c.give(l, p)
 				whole = false
-			case p.code.Row(slot) == nil: // of a code of two factors, whose shards hold nothing
+			case p.empty:
 				if !l.resting() {
 					p.version, p.pos = c.version, max(c.log.newest(), p.pos)
 					c.give(l, p)
 				}
+				whole = false
+			case p.code.Row(slot) == nil: // of several results: there is no repair
 				whole = false
 			default:
 				c.tryRepair(l, p)

@@ -1,6 +1,8 @@
 package dist
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/coda-ml/coda/coded"
@@ -8,7 +10,9 @@ import (
 )
 
 // Strategy says how the chunks of a layer's products are handed out. Which
-// results suffice is for the layer's code to say.
+// results suffice is for the layer's code to say, but for Ignoring. Going on with a
+// gradient of an earlier step (bounded staleness) is not among them: the result of
+// a product is the next layer's operand, and no step can do without it.
 type Strategy uint8
 
 const (
@@ -22,21 +26,79 @@ const (
 	// the chunks are (backup tasks: J. Dean, S. Ghemawat, MapReduce, OSDI 2004). For
 	// replication with k = 1, in as many chunks as there are slots.
 	Speculative
+	// Ignoring is InOrder without the slowest quarter of the slots: a chunk is done
+	// when the others have done it, and whoever decodes makes the best of what there
+	// is, which is an estimate (synchronous steps with backup workers: J. Chen, X. Pan,
+	// R. Monga, S. Bengio, R. Jozefowicz, Revisiting distributed synchronous SGD, 2016).
+	Ignoring
+	// Joint is for codes whose slots have several results each, which are their
+	// chunks: every slot computes its own in their order, and the round ends when all
+	// results that there are decode together. So unfinished work counts: rateless
+	// ("lt"), universally decodable and hierarchical codes. Lost shards of such a layer
+	// are not repaired.
+	Joint
 )
 
-// backupsAfter is the part of the chunks that is done before Speculative begins.
-const backupsAfter = 0.75
+const (
+	// backupsAfter is the part of the chunks that is done before Speculative begins.
+	backupsAfter = 0.75
+	// ignored is the part of the slots that Ignoring does without.
+	ignored = 0.25
+)
+
+// check tells whether a layer of a code can be computed in this way.
+func (s Strategy) check(l coded.Layer, code *coded.Code) error {
+	if s != Joint {
+		return nil
+	}
+	if l.ByBatch {
+		return errors.New("chunks that decode together cannot be cut by batch")
+	}
+	for slot := range code.N() {
+		if n := code.Results(slot); n != l.Chunks {
+			return fmt.Errorf("slot %d of code %v has %d results, want one for each of %d chunks", slot, code, n, l.Chunks)
+		}
+	}
+	return nil
+}
+
+// need is the least number of slots that end a round, 0 if it is not known.
+func (s Strategy) need(code *coded.Code) int {
+	if s == Ignoring {
+		return code.N() - int(ignored*float64(code.N()))
+	}
+	return code.Threshold()
+}
+
+// readiness says which results suffice.
+func (s Strategy) readiness(code *coded.Code, chunks int) (schedule.Readiness, error) {
+	switch s {
+	case Ignoring:
+		return schedule.NewCount(chunks, s.need(code)), nil
+	case Joint:
+		single, err := code.Chunks()
+		if err != nil {
+			return nil, err
+		}
+		return schedule.NewTogether(code, single), nil
+	}
+	return schedule.NewCovered(code, chunks), nil
+}
 
 // schedule returns the strategy's schedule of a layer whose workers have habits.
-func (s Strategy) schedule(code *coded.Code, chunks int, habits *schedule.Habits) schedule.Schedule {
+func (s Strategy) schedule(code *coded.Code, chunks int, habits *schedule.Habits) (schedule.Schedule, error) {
 	covered := func() schedule.Covered { return schedule.NewCovered(code, chunks) }
 	switch s {
-	case InOrder:
-		return schedule.NewInOrder(covered(), code.N(), func(int) int { return chunks })
+	case InOrder, Ignoring, Joint:
+		r, err := s.readiness(code, chunks)
+		if err != nil {
+			return nil, err
+		}
+		return schedule.NewInOrder(r, code.N(), func(int) int { return chunks }), nil
 	case Speculative:
-		return schedule.NewSpeculative(covered, code.N(), chunks, backupsAfter)
+		return schedule.NewSpeculative(covered, code.N(), chunks, backupsAfter), nil
 	}
-	return schedule.NewPulled(covered, code.N(), chunks, habits)
+	return schedule.NewPulled(covered, code.N(), chunks, habits), nil
 }
 
 // cover is the state of one round: which slot has finished, or is at work on,
@@ -44,13 +106,12 @@ func (s Strategy) schedule(code *coded.Code, chunks int, habits *schedule.Habits
 // when sets are given, that chunk c is computed by exactly the slots of sets[c].
 // It is pure, like the schedules; the time, in seconds, is a parameter.
 type cover struct {
-	code   *coded.Code
 	slots  int
 	chunks int
 	cells  []cell // chunk*slots + slot
 	free   schedule.Schedule
 	chosen *schedule.Chosen // nil without sets
-	try    *coded.Tracker
+	try    schedule.Readiness
 }
 
 type cell uint8
@@ -62,11 +123,14 @@ const (
 	cellLate // when the chunk was ready without it
 )
 
-func newCover(code *coded.Code, chunks int, strategy Strategy, habits *schedule.Habits) *cover {
-	return &cover{
-		code: code, slots: code.N(), chunks: chunks, cells: make([]cell, chunks*code.N()),
-		free: strategy.schedule(code, chunks, habits), try: coded.NewTracker(code),
+func newCover(code *coded.Code, chunks int, strategy Strategy, habits *schedule.Habits) (*cover, error) {
+	c := &cover{slots: code.N(), chunks: chunks, cells: make([]cell, chunks*code.N())}
+	var err error
+	if c.free, err = strategy.schedule(code, chunks, habits); err != nil {
+		return nil, err
 	}
+	c.try, err = strategy.readiness(code, chunks)
+	return c, err
 }
 
 // reset starts a new round.
@@ -148,27 +212,47 @@ func (c *cover) done() bool           { return c.schedule().Done() }
 // feasible tells whether every chunk can become ready when only the slots for
 // which can is true go on working.
 func (c *cover) feasible(can func(slot int) bool) bool {
+	c.try.Reset()
 	for chunk := range c.chunks {
-		if !c.ready(chunk) && !c.chunkFeasible(chunk, can) {
+		for slot := range c.slots {
+			there := *c.at(chunk, slot) == cellDone || can(slot)
+			if there {
+				c.try.Add(slot, chunk)
+			} else if c.chosen != nil && !c.ready(chunk) && slices.Contains(c.chosen.Set(chunk), slot) {
+				return false
+			}
+		}
+	}
+	return c.chosen != nil || c.tried()
+}
+
+// tried tells whether every chunk that is not ready would be by what is tried.
+func (c *cover) tried() bool {
+	for chunk := range c.chunks {
+		if !c.ready(chunk) && !c.try.Ready(chunk) {
 			return false
 		}
 	}
 	return true
 }
 
-func (c *cover) chunkFeasible(chunk int, can func(slot int) bool) bool {
-	if c.chosen != nil {
-		return !slices.ContainsFunc(c.chosen.Set(chunk), func(slot int) bool {
-			return *c.at(chunk, slot) != cellDone && !can(slot)
-		})
-	}
+// lacking returns the first chunk that cannot be decoded from the slots of its
+// set, -1 if there is none.
+func (c *cover) lacking(sets [][]int) int {
 	c.try.Reset()
-	for slot := range c.slots {
-		if *c.at(chunk, slot) == cellDone || can(slot) {
-			c.try.Add(slot)
+	for chunk, set := range sets {
+		for i, slot := range set {
+			if !slices.Contains(set[:i], slot) {
+				c.try.Add(slot, chunk)
+			}
 		}
 	}
-	return c.try.Ready()
+	for chunk := range sets {
+		if !c.try.Ready(chunk) {
+			return chunk
+		}
+	}
+	return -1
 }
 
 // answers returns the slots that a ready chunk is decoded from, in order.

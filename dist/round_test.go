@@ -18,6 +18,14 @@ func codeOf(t interface{ Fatal(...any) }, spec coded.Spec) *coded.Code {
 	return code
 }
 
+func coverOf(t interface{ Fatal(...any) }, code *coded.Code, chunks int, strategy Strategy) *cover {
+	c, err := newCover(code, chunks, strategy, schedule.NewHabits(code.N()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // Whatever the order of completions, failures and returns: a slot never gets a
 // chunk that it is at work on or has done; a ready chunk can be decoded from
 // what it reports; and the round ends exactly when enough slots live on.
@@ -29,7 +37,7 @@ func TestRoundEndsWheneverItCan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		code := codeOf(t, rapid.SampledFrom(specs).Draw(t, "code"))
 		n, chunks := code.N(), rapid.IntRange(1, 7).Draw(t, "chunks")
-		c := newCover(code, chunks, rapid.SampledFrom([]Strategy{Adaptive, InOrder, Speculative}).Draw(t, "strategy"), schedule.NewHabits(code.N()))
+		c := coverOf(t, code, chunks, rapid.SampledFrom([]Strategy{Adaptive, InOrder, Speculative}).Draw(t, "strategy"))
 		c.reset(nil)
 		now := 0.0
 		alive := make([]bool, n)
@@ -141,7 +149,7 @@ func sufficientWith(code *coded.Code, alive []bool, done map[[2]int]bool, chunks
 // With sets, a chunk is done by exactly the slots of its set.
 func TestRoundWithSets(t *testing.T) {
 	code := codeOf(t, trig64)
-	c, now := newCover(code, 2, Adaptive, nil), 0.0
+	c, now := coverOf(t, code, 2, Adaptive), 0.0
 	c.reset([][]int{{0, 1, 2, 3}, {2, 3, 4, 5}})
 	if !c.feasible(func(s int) bool { return true }) || c.feasible(func(s int) bool { return s != 5 }) {
 		t.Error("feasible must ask for every slot of the sets")
@@ -172,9 +180,33 @@ func TestRoundWithSets(t *testing.T) {
 	}
 }
 
+// Sets must decode every chunk, by themselves or together; who is listed twice
+// counts once.
+func TestSetsThatLack(t *testing.T) {
+	several := coded.Spec{Name: "universally-decodable", N: 4, K: 4, Load: 2}
+	for _, c := range []struct {
+		code     coded.Spec
+		strategy Strategy
+		sets     [][]int
+		want     int
+	}{
+		{trig64, Adaptive, [][]int{{0, 1, 2, 3}, {2, 3, 4, 5}}, -1},
+		{trig64, Adaptive, [][]int{{0, 1, 2, 3}, {2, 3, 4, 4}}, 1},
+		{coded.Spec{Name: "uncoded", N: 4, K: 4}, InOrder, [][]int{{0, 1, 3}, {0, 1, 2, 3}}, 0},
+		{coded.Spec{Name: "uncoded", N: 4, K: 4}, Ignoring, [][]int{{0, 1, 3}, {0, 1, 2, 3}}, -1},
+		{several, Joint, [][]int{{0, 1, 3}, {3}}, -1},
+		{several, Joint, [][]int{{0, 1, 2, 3}, nil}, -1},
+		{several, Joint, [][]int{{0, 1}, {1}}, 0},
+	} {
+		if got := coverOf(t, codeOf(t, c.code), 2, c.strategy).lacking(c.sets); got != c.want {
+			t.Errorf("%v: chunk %d lacks of %v, want %d", c.code, got, c.sets, c.want)
+		}
+	}
+}
+
 func BenchmarkRoundNext(b *testing.B) {
 	code := codeOf(b, coded.Spec{Name: "trigonometric", N: 8, K: 6})
-	c := newCover(code, 24, Adaptive, nil)
+	c := coverOf(b, code, 24, Adaptive)
 	b.ReportAllocs()
 	for b.Loop() {
 		c.reset(nil)

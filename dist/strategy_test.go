@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -202,6 +203,135 @@ func (p paced) compare(t *testing.T, paces given, took []float64) {
 	for i, r := range simulated.Rounds {
 		if math.Abs(took[i]-r.Time) > 0.05*r.Time {
 			t.Errorf("%s: round %d takes %.4f, simulated %.4f, ideally %.4f", p.sim.Name(), i+1, took[i], r.Time, r.Ideal)
+		}
+	}
+}
+
+// timedShard takes some time for every chunk, and tells its slot and chunk.
+type timedShard struct {
+	coded.Shard
+	slot   int
+	chunks float64
+	chunk  time.Duration // at a pace of 1 GFLOP/s
+}
+
+func (s timedShard) Flops(coded.Product, []int) float64 { return s.chunks * float64(s.chunk) }
+
+func (s timedShard) Multiply(_ coded.Product, _ coded.Tensor, chunk int) (coded.Tensor, error) {
+	return coded.Tensor{Shape: []int{1, 2}, Data: []float32{float32(s.slot), float32(chunk)}}, nil
+}
+
+// Where all results decode together, or some workers are ignored, a round takes as
+// long as simulated too, and ends with answers that suffice.
+func TestOtherReadinessTakesAsLongAsSimulated(t *testing.T) {
+	const rounds = 6
+	code := func(s coded.Spec) *coded.Code { return codeOf(t, s) }
+	partial := coded.Spec{Name: "universally-decodable", N: 8, K: 12, Load: 2}
+	rateless := coded.Spec{Name: "lt", N: 8, K: 32, Load: 8, Seed: 1}
+	layered := coded.Spec{Name: "hierarchical", N: 8, K: 6, Groups: 5}
+	for _, spec := range []string{"none", "shifted-exp=1,1", "some:2@x=2"} {
+		model, err := sim.ParseModel(spec, 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range []paced{
+			{Ignoring, sim.Ignore{Drop: 2}, coded.Spec{Name: "uncoded", N: 8, K: 8}, 16},
+			{Joint, sim.Partial{K: 6, Chunks: 2}, partial, 2},
+			{Joint, sim.Coded{Code: code(rateless)}, rateless, 8},
+			{Joint, sim.Coded{Code: code(layered)}, layered, 5},
+		} {
+			simulated, err := sim.Run(t.Context(), sim.Config{Job: sim.KOfN(8, 6), Strategy: p.sim, Model: model, Seed: 1, Rounds: rounds, Queue: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var took float64
+			synctest.Test(t, func(t *testing.T) { took = mean(p.runTimed(t, model, rounds)) })
+			if math.Abs(took-simulated.Mean) > 0.05*simulated.Mean {
+				t.Errorf("%s, %s: a round takes %.4f, simulated %.4f, ideally %.4f", spec, p.code, took, simulated.Mean, simulated.Ideal)
+			}
+		}
+	}
+}
+
+// runTimed is run with shards that compute nothing.
+func (p paced) runTimed(t *testing.T, model sim.Model, rounds int) (took []float64) {
+	code := codeOf(t, p.code)
+	work := 6 * code.TaskLoads(0).Compute // in sixths of the product, of a slot
+	chunk := time.Duration(work / float64(p.chunks) * float64(time.Second))
+	cl := newCluster(t, CoordinatorConfig{
+		Slots: 8, Strategies: map[string]Strategy{"timed": p.strategy}, FirstDeadline: time.Hour, MinDeadline: time.Hour, MaxDeadline: time.Hour,
+	})
+	cl.start(0, 8, func(w *WorkerConfig) {
+		w.Pace = 1
+		w.Slow = func(i ProductInfo) float64 { return sim.Paces(model, 8, 1, i.Step)[i.Slot].Slowness }
+		w.Handlers = map[string]coded.Factory{"timed": func(_ coded.Layer, slot int) (coded.Shard, error) {
+			toy, err := newToyShard(toyLayer("timed", coded.Spec{Name: "replication", N: 8, K: 1}, 1, 1, 1), slot)
+			return timedShard{toy, slot, float64(p.chunks), chunk}, err
+		}}
+	})
+	layer := coded.Layer{Name: "timed", Kind: "timed", Code: p.code, Chunks: p.chunks}
+	state := func(int) ([]coded.Tensor, error) {
+		return []coded.Tensor{coded.NewTensor(1, 1), coded.NewTensor(1, 1)}, nil
+	}
+	if err := cl.c.Place(cl.ctx(), layer, state); err != nil {
+		t.Fatal(err)
+	}
+	for step := 1; step <= rounds; step++ {
+		began := time.Now()
+		r := coded.Round{Layer: "timed", Product: coded.Forward, Step: step, Operand: coded.NewTensor(1, 1)}
+		pending, err := cl.c.Start(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers, err := pending.Wait(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		took = append(took, time.Since(began).Seconds())
+		p.suffice(t, code, answers)
+		pending.Release()
+	}
+	cl.close()
+	return took
+}
+
+// suffice checks the answers of a round.
+func (p paced) suffice(t *testing.T, code *coded.Code, answers [][]coded.Answer) {
+	t.Helper()
+	single, err := code.Chunks()
+	if err != nil {
+		t.Fatal(err)
+	}
+	together := coded.NewRankTracker(single)
+	for chunk, list := range answers {
+		if p.strategy == Ignoring && len(list) != 6 {
+			t.Errorf("chunk %d has %d answers, want 6", chunk, len(list))
+		}
+		for _, a := range list {
+			if want := []float32{float32(a.Slot), float32(chunk)}; !slices.Equal(a.Result.Data, want) {
+				t.Errorf("answer of slot %d for chunk %d is %v", a.Slot, chunk, a.Result.Data)
+			}
+			if p.strategy == Joint {
+				together.Add(code.Chunk(a.Slot, chunk))
+			}
+		}
+	}
+	if p.strategy == Joint && !together.Ready() {
+		t.Errorf("%d answers do not decode", together.Count())
+	}
+}
+
+// A strategy is refused for a layer that it does not fit.
+func TestJointLayersAreChecked(t *testing.T) {
+	cl := newCluster(t, CoordinatorConfig{Slots: 4, Strategies: map[string]Strategy{"a": Joint}})
+	spec := coded.Spec{Name: "universally-decodable", N: 4, K: 4, Load: 2}
+	none := func(int) ([]coded.Tensor, error) { return nil, nil }
+	for want, l := range map[string]coded.Layer{
+		"has 2 results":          {Name: "a", Code: spec, Chunks: 3},
+		"cannot be cut by batch": {Name: "a", Code: spec, Chunks: 2, ByBatch: true},
+	} {
+		if err := cl.c.Place(cl.ctx(), l, none); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: error %v, want one with %q", l, err, want)
 		}
 	}
 }

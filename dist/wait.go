@@ -95,7 +95,7 @@ func (r *round) Release() {
 
 // tooFew explains why a round has ended without enough answers.
 func (c *Coordinator) tooFew(r *round) error {
-	e := &coded.TooFewError{Layer: r.Layer, Product: r.Product, Step: r.Step, Need: r.place.code.Threshold()}
+	e := &coded.TooFewError{Layer: r.Layer, Product: r.Product, Step: r.Step, Need: r.c.cfg.Strategies[r.Layer].need(r.place.code)}
 	waited := time.Since(r.started).Round(time.Millisecond)
 	slots := r.cover.working()
 	if r.cover.chosen != nil {
@@ -119,6 +119,9 @@ func (c *Coordinator) tooFew(r *round) error {
 		default:
 			e.Have++
 		}
+	}
+	if e.Need == 0 { // of a code without a threshold: at least
+		e.Need = e.Have + 1
 	}
 	return e
 }

@@ -42,6 +42,7 @@ type roundRow struct {
 	Ratio       float64 `json:"ratio"`
 	RatioMedian float64 `json:"ratio_median"` // over the rounds
 	WastedWork  float64 `json:"wasted_work"`
+	Error       float64 `json:"error"`     // squared, over the product's square
 	SimRatio    float64 `json:"sim_ratio"` // of the same rounds in virtual time, without encoding, transport and decoding
 	Seed        uint64  `json:"seed"`
 }
@@ -74,10 +75,11 @@ type roundBench struct {
 // roundProduct is the product as a strategy computes it.
 type roundProduct struct {
 	placedLinear
-	sim        sim.Strategy
-	scheduling dist.Strategy
-	forward    *shard.ProductDecoder
-	rounds     int
+	socketed
+	sim     sim.Strategy
+	forward productDecoder
+	rounds  int
+	errors  float64 // summed
 }
 
 func benchRound(ctx context.Context, b *benchCmd, out rows) (err error) {
@@ -135,7 +137,7 @@ func (r *roundBench) prepare() error {
 		chunks = []int{roundChunks}
 	}
 	strategies, err := r.b.chosenOf(slices.DeleteFunc(r.b.strategies(chunks), func(s sim.Strategy) bool {
-		_, _, _, known := overSockets(s, r.b.Workers, r.b.K, chunks[0])
+		_, known := overSockets(s, r.b.Workers, r.b.K, chunks[0])
 		return !known
 	}))
 	if err != nil {
@@ -171,13 +173,13 @@ func (r *roundBench) product(name string, s sim.Strategy, chunks int) (_ *roundP
 	if s == (sim.Local{}) {
 		p.rounds = (r.rounds + 3) / 4 // each takes as long as all others together
 	}
-	spec, chunks, scheduling, _ := overSockets(s, r.b.Workers, r.b.K, chunks)
-	if p.placedLinear, err = newPlacedLinear(name, r.config, spec, chunks); err != nil {
+	p.socketed, _ = overSockets(s, r.b.Workers, r.b.K, chunks)
+	if p.placedLinear, err = newPlacedLinear(name, r.config, p.spec, p.chunks); err != nil {
 		return nil, err
 	}
-	p.scheduling, p.layer.ByBatch = scheduling, true
-	p.forward = p.product(coded.Forward)
-	return p, nil
+	p.layer.ByBatch = p.scheduling != dist.Joint
+	p.forward, err = p.forwardBy(p.scheduling)
+	return p, err
 }
 
 // start starts the workers. How slow each is in which round they read from a
@@ -230,6 +232,7 @@ func (r *roundBench) measure(ctx context.Context, number int, p *roundProduct) (
 		return roundRow{}, context.Cause(ctx)
 	}
 	before := r.cluster.coordinator.Stats()
+	p.errors = 0
 	freezer := c.freeze(ctx, r)
 	var took []float64
 	paces := make([][]sim.Pace, p.rounds)
@@ -251,7 +254,7 @@ func (r *roundBench) measure(ctx context.Context, number int, p *roundProduct) (
 	after := r.cluster.coordinator.Stats()
 	row := roundRow{
 		System: "coda", Bench: "round", Strategy: p.sim.Name(), Straggler: c.spec, N: r.b.Workers, K: r.b.K,
-		Chunks: p.layer.Chunks, Rounds: p.rounds, Seed: r.b.Seed,
+		Chunks: p.layer.Chunks, Rounds: p.rounds, Seed: r.b.Seed, Error: p.errors / float64(p.rounds),
 	}
 	if work := after.Work - before.Work; work > 0 {
 		row.WastedWork = (after.Wasted - before.Wasted) / work
@@ -273,7 +276,22 @@ func (r *roundBench) round(ctx context.Context, p *roundProduct, step int) (time
 	if err != nil {
 		return 0, err
 	}
+	p.errors += r.off()
+	if p.rough {
+		return took, nil
+	}
 	return took, r.check()
+}
+
+// off is the squared error of what was decoded, over the product's square.
+func (r *roundBench) off() float64 {
+	var off, size float64
+	for i, v := range r.want {
+		d := float64(r.y.Data[i] - v)
+		off += d * d
+		size += float64(v) * float64(v)
+	}
+	return off / size
 }
 
 // check compares the decoded product with the direct one.
@@ -307,7 +325,7 @@ func (r *roundBench) sum(ctx context.Context, row *roundRow, p *roundProduct, to
 	if err != nil {
 		return err
 	}
-	s, err := sim.Run(ctx, sim.Config{Job: job, Strategy: p.sim, Model: trace, Rounds: len(took), Queue: workerQueue})
+	s, err := sim.Run(ctx, sim.Config{Job: job, Strategy: p.twin, Model: trace, Rounds: len(took), Queue: workerQueue})
 	if err != nil {
 		return err
 	}

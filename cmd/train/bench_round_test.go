@@ -12,6 +12,7 @@ import (
 
 	"github.com/coda-ml/coda/dist"
 	"github.com/coda-ml/coda/dist/sim"
+	"github.com/coda-ml/coda/nn/shard"
 )
 
 // Worker 1 of 2 is frozen from 7 to 12 ideal rounds, worker 2 20 later, and so
@@ -85,9 +86,39 @@ func TestRoundCasesAreRefused(t *testing.T) {
 			t.Errorf("%s: error %v, want one with %q", spec, err, want)
 		}
 	}
-	b := &benchCmd{Workers: 7, K: 5, simFlags: simFlags{Strategy: []string{"rateless"}}}
+	b := &benchCmd{Workers: 2 * maxJoint, K: maxJoint, simFlags: simFlags{Strategy: []string{"rateless"}}}
 	if err := benchRound(t.Context(), b, nil); !errors.As(err, new(usageError)) {
-		t.Errorf("rateless over processes: error %v, want one of usage", err)
+		t.Errorf("rateless over %d processes: error %v, want one of usage", b.Workers, err)
+	}
+}
+
+// Every strategy of the simulator has its equal over processes, whose layer has the
+// chunks and the code of what is simulated beside it.
+func TestStrategiesOverSockets(t *testing.T) {
+	b := &benchCmd{Workers: 8, K: 6}
+	r := &roundBench{b: b, config: shard.LinearConfig{In: 64, Out: 384}}
+	var joint []string
+	for _, s := range b.strategies([]int{4}) {
+		p, err := r.product("p", s, 4)
+		if err != nil {
+			t.Errorf("%s: %v", s.Name(), err)
+			continue
+		}
+		if plan, err := p.twin.Plan(sim.KOfN(8, 6)); err != nil || len(plan.Load) != 8 {
+			t.Errorf("%s: plan %+v, error %v", s.Name(), plan, err)
+		}
+		if p.scheduling == dist.Joint {
+			joint = append(joint, s.Name())
+			if p.layer.Kind != shard.KindStacked || p.layer.ByBatch || p.layer.Chunks != p.decoder.Code().Results(0) {
+				t.Errorf("%s: layer %+v", s.Name(), p.layer)
+			}
+		}
+	}
+	if want := []string{"partial", "hierarchical", "rateless"}; !slices.Equal(joint, want) {
+		t.Errorf("all results together decode those of %v, want %v", joint, want)
+	}
+	if _, known := overSockets(sim.Stealing{Chunks: 4}, 8, 6, 4); known {
+		t.Error("stealing is known, of which there is none over processes")
 	}
 }
 

@@ -29,15 +29,16 @@ const maxInFlight = 256
 type liveService struct {
 	*serveBench
 	placedLinear
-	strategy sim.Strategy
-	cluster  *cluster
-	x        coded.Tensor
-	slots    []*servingSlot // of requests that can be under way
+	strategy   sim.Strategy
+	scheduling dist.Strategy
+	cluster    *cluster
+	x          coded.Tensor
+	slots      []*servingSlot // of requests that can be under way
 }
 
 // servingSlot is what a request under way needs.
 type servingSlot struct {
-	decoder *shard.ProductDecoder
+	decoder productDecoder
 	y       coded.Tensor
 }
 
@@ -86,16 +87,16 @@ func (s *serveBench) live(strategies []sim.Strategy) (services []*liveService, s
 	config := shard.LinearConfig{In: serveIn, Out: serveOutputs}
 	scheduling = map[string]dist.Strategy{}
 	for i, strategy := range inPieces(strategies, s.b.Pieces) {
-		spec, chunks, how, known := overSockets(strategy, s.b.Workers, s.b.K, 1)
+		how, known := overSockets(strategy, s.b.Workers, s.b.K, 1)
 		if !known {
 			return nil, nil, usageError{fmt.Errorf("--strategy %s: there is none over processes", strategy.Name())}
 		}
-		layer, err := newPlacedLinear(fmt.Sprintf("serve-%d", i), config, spec, chunks)
+		layer, err := newPlacedLinear(fmt.Sprintf("serve-%d", i), config, how.spec, how.chunks)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", strategy.Name(), err)
 		}
-		scheduling[layer.layer.Name] = how
-		services = append(services, &liveService{serveBench: s, placedLinear: layer, strategy: strategy})
+		scheduling[layer.layer.Name] = how.scheduling
+		services = append(services, &liveService{serveBench: s, placedLinear: layer, strategy: strategy, scheduling: how.scheduling})
 	}
 	return services, scheduling, nil
 }
@@ -140,7 +141,11 @@ func (l *liveService) start(ctx context.Context) error {
 		together = min(together, l.b.Together)
 	}
 	for range together {
-		l.slots = append(l.slots, &servingSlot{l.product(coded.Forward), coded.NewTensor(serveBatch, serveOutputs)})
+		decoder, err := l.forwardBy(l.scheduling)
+		if err != nil {
+			return err
+		}
+		l.slots = append(l.slots, &servingSlot{decoder, coded.NewTensor(serveBatch, serveOutputs)})
 	}
 	return l.place(ctx, l.cluster.coordinator, weight)
 }

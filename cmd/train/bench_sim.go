@@ -14,7 +14,7 @@ import (
 // simFlags are the flags of the sim benchmark alone.
 type simFlags struct {
 	Straggler []string `sep:"none" placeholder:"SPEC" help:"Who is slow when, repeatable, each a table of its own: ${stragglers}, or trace=FILE[,run=N], and in the round benchmark freeze: in turn, for 5 ideal rounds out of 20 (default: none; shifted-exp=1,1; slow:1@x=5; some:2@x=2; pareto=1,2; in round freeze, too)." group:"Rounds"`
-	Strategy  []string `placeholder:"NAME,.." help:"Strategies to compare (default: all: local, uncoded, replicated, speculative, mds, adaptive, and rateless in sim)." group:"Rounds"`
+	Strategy  []string `placeholder:"NAME,.." help:"Strategies to compare (default: all: local, uncoded, ignore (the slowest quarter), replicated, speculative, mds, adaptive, partial, hierarchical, rateless)." group:"Rounds"`
 	Rounds    int      `placeholder:"N" help:"Rounds of a strategy (default: 10000 in sim, 20 in round)." group:"Rounds"`
 	Chunks    []int    `placeholder:"N,.." help:"Chunks of a round of the adaptive strategy (default: 24 and 48 in sim, 48 in round)." group:"Rounds"`
 	Seed      uint64   `default:"1" placeholder:"N" help:"Seed of all draws (default ${default})." group:"Rounds"`
@@ -104,16 +104,24 @@ func (b *benchCmd) chosenOf(all []sim.Strategy) ([]sim.Strategy, error) {
 	return chosen, nil
 }
 
+// partialChunks are the results of a worker whose unfinished work counts: derivatives
+// at one angle are nearly dependent when there are many.
+const partialChunks = 2
+
 // strategies are those that the job allows, with the number of chunks in a
 // worker's share.
 func (b *benchCmd) strategies(chunks []int) []sim.Strategy {
-	s := []sim.Strategy{sim.Local{}, sim.Uncoded{}}
+	s := []sim.Strategy{sim.Local{}, sim.Uncoded{}, sim.Ignore{Drop: b.Workers / 4}}
 	if b.Workers%2 == 0 {
 		s = append(s, sim.Replicated{Copies: 2})
 	}
 	s = append(s, sim.Speculative{After: 0.75}, sim.MDS{K: b.K})
 	for _, c := range chunks {
 		s = append(s, sim.Adaptive{K: b.K, Chunks: c})
+	}
+	s = append(s, sim.Partial{K: b.K, Chunks: partialChunks})
+	if b.Workers <= maxJoint {
+		s = append(s, sim.Hierarchical{K: b.K, Layers: max(2, 2*min(2, b.Workers-b.K, b.K-1)+1)})
 	}
 	return append(s, sim.Rateless{Overhead: 0.03, Storage: 2, Symbols: 100 * b.Workers})
 }

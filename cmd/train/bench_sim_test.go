@@ -20,7 +20,7 @@ func simRows(t *testing.T, b *benchCmd) []simRow {
 func TestBenchSim(t *testing.T) {
 	flags := simFlags{Rounds: 40, Chunks: []int{24, 48}, Seed: 3}
 	got := simRows(t, &benchCmd{Workers: 8, K: 6, Threads: 1, simFlags: flags})
-	if want := len(defaultStragglers) * 8; len(got) != want {
+	if want := len(defaultStragglers) * 11; len(got) != want {
 		t.Fatalf("%d rows, want %d", len(got), want)
 	}
 	for _, row := range got {

@@ -47,7 +47,7 @@
 //
 // There is one mechanism: a Plan has chunks of work, and a Schedule which says
 // what a worker does next and when the results suffice. Local, uncoded, replicated,
-// speculative, stealing, MDS, partial, rateless, ignoring and adaptive are choices
+// speculative, stealing, MDS, partial, hierarchical, rateless, ignoring and adaptive are choices
 // of it, and Coded runs any code of package coded. The schedules are those that the
 // coordinator of package dist drives on sockets. Results are counted where that
 // decides (MDS codes), and given to a coded.Tracker elsewhere.

@@ -239,6 +239,22 @@ func (s Rateless) Plan(j Job) (*Plan, error) {
 	}), nil
 }
 
+// Hierarchical cuts each worker's part into Layers, done in order, each of which is
+// coded by itself, the first ones thinly and the last ones heavily (N. Ferdinand, S.
+// Draper, Hierarchical coded computation, ISIT 2018). K sets the mean of what they need.
+type Hierarchical struct{ K, Layers int }
+
+func (Hierarchical) Name() string { return "hierarchical" }
+
+// Plan implements Strategy.
+func (s Hierarchical) Plan(j Job) (*Plan, error) {
+	code, err := coded.New(coded.Spec{Name: "hierarchical", N: j.Workers, K: s.K, Groups: s.Layers})
+	if err != nil {
+		return nil, invalid(s, "%v", err)
+	}
+	return Coded{Code: code}.Plan(j)
+}
+
 // Coded runs any code: a task a worker, done when the results that are there
 // decode. With more than one chunk, each is coded by itself and handed out by
 // pull; with one, the results of a task that has several come one after the
@@ -297,5 +313,5 @@ func (s Coded) results() (func() schedule.Readiness, error) {
 	if err != nil {
 		return nil, invalid(s, "%v", err)
 	}
-	return func() schedule.Readiness { return &results{s.Code, coded.NewTracker(single)} }, nil
+	return func() schedule.Readiness { return schedule.NewTogether(s.Code, single) }, nil
 }

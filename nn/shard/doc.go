@@ -25,6 +25,10 @@
 // weights of smaller convolutions. A chunk of a product is some columns (channels) of
 // the shard or, where the weights are smaller than the operand, some samples.
 //
+// Stacked holds several coded blocks of outputs, whose results decode together with
+// those of others once there are enough, whoever finished them: for comparing codes
+// in which unfinished work counts. It is not trained.
+//
 // Batch and Gradient are the shards of layers whose batch is coded, X_i = sum_j G_ij
 // X_j over k blocks of samples, and whose workers all have the whole weights:
 //

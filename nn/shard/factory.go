@@ -12,6 +12,7 @@ func Factories() map[string]coded.Factory { return FactoriesOn(nil) }
 // FactoriesOn is Factories with a pool on which the shards compute.
 func FactoriesOn(pool *kernel.Pool) map[string]coded.Factory {
 	return map[string]coded.Factory{
+		KindStacked:  factory(pool, NewStacked),
 		KindLinear:   factory(pool, NewLinear),
 		KindConv2d:   factory(pool, NewConv2d),
 		KindBatch:    factory(pool, NewBatch),

@@ -61,18 +61,24 @@ func (s *Linear) MultiplyUntil(stop <-chan struct{}, p coded.Product, x coded.Te
 	if s.byBatch {
 		lo, hi = 0, rows
 	}
-	batch, n := x.Shape[0], hi-lo
-	y := h.product.resize(batch, n)
+	y := h.product.resize(x.Shape[0], hi-lo)
+	return y, multiplyUntil(stop, s.pool, y, x, h.w.Data[lo*cols:hi*cols])
+}
+
+// multiplyUntil computes y = x w^T, w with a row for each column of y, or gives it
+// up with a *coded.StoppedError.
+func multiplyUntil(stop <-chan struct{}, pool *kernel.Pool, y, x coded.Tensor, w []float32) error {
+	batch, n, cols := y.Shape[0], y.Shape[1], x.Shape[1]
 	strip := stripOf(batch, n, cols)
 	for at := 0; at < n; at += strip {
 		select {
 		case <-stop:
-			return coded.Tensor{}, &coded.StoppedError{Done: float64(at) / float64(n)}
+			return &coded.StoppedError{Done: float64(at) / float64(n)}
 		default:
 		}
-		kernel.Gemm(s.pool, false, true, batch, min(strip, n-at), cols, 1, x.Data, cols, h.w.Data[(lo+at)*cols:], cols, 0, y.Data[at:], n)
+		kernel.Gemm(pool, false, true, batch, min(strip, n-at), cols, 1, x.Data, cols, w[at*cols:], cols, 0, y.Data[at:], n)
 	}
-	return y, nil
+	return nil
 }
 
 // A product is computed in strips of columns, between which it can be stopped: of

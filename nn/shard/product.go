@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -51,6 +52,9 @@ type ProductDecoder struct {
 	want    []int // shape of an answer
 	lines   []int // shape of an answer as lines of features
 	whole   buffer
+
+	estimate bool    // from too few answers as well
+	residual float64 // summed over the chunks
 }
 
 // NewProductDecoder returns the decoder of a product of a layer whose
@@ -64,6 +68,20 @@ func NewProductDecoder(l coded.Layer, c Config, d *coded.Decoder, p coded.Produc
 // Of a backward product of a convolution, dst may be smaller than the answers at
 // the lower and the right edge: all inputs of such a size have the same output.
 func (d *ProductDecoder) Decode(dst coded.Tensor, operand []int, chunks [][]coded.Answer) error {
+	d.estimate = false
+	return d.decode(dst, operand, chunks)
+}
+
+// Estimate is Decode, but makes the best of answers that are too few, in the sense
+// of least squares. It returns the normalised squared error to expect, the mean
+// over the chunks: see coded.Weights.
+func (d *ProductDecoder) Estimate(dst coded.Tensor, operand []int, chunks [][]coded.Answer) (residual float64, err error) {
+	d.estimate, d.residual = true, 0
+	err = d.decode(dst, operand, chunks)
+	return d.residual / float64(max(1, len(chunks))), err
+}
+
+func (d *ProductDecoder) decode(dst coded.Tensor, operand []int, chunks [][]coded.Answer) error {
 	if len(chunks) != d.chunks {
 		return fmt.Errorf("answers to %d chunks, want %d", len(chunks), d.chunks)
 	}
@@ -106,9 +124,10 @@ func (d *ProductDecoder) chunk(dst []float32, c cut, chunk int, answers []coded.
 		d.results[i].Shape = d.lines
 	}
 	w, err := d.decoder.Weights(d.have)
-	if err != nil {
+	if err != nil && !(d.estimate && w != nil && errors.Is(err, coded.ErrTooFewResults)) {
 		return err
 	}
+	d.residual += w.Residual
 	sample := c.groups * c.blocks.Total * elements(c.plane)
 	at := lo
 	if c.byBatch {

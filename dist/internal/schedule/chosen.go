@@ -29,6 +29,9 @@ func (s *Chosen) Reset() {
 	clear(s.done)
 	clear(s.ranks)
 	s.left = len(s.sets)
+	for chunk := range s.sets {
+		s.settle(chunk) // nobody is to do it
+	}
 }
 
 // Choose replaces the sets; what has been done counts for the new ones. It returns

@@ -209,3 +209,28 @@ func (r *tracked) When(chunk int, coming []Coming) float64 {
 	}
 	return at
 }
+
+// Together asks one tracker about the results that workers have of their tasks,
+// which are their chunks: a code that counts unfinished work.
+type Together struct {
+	code    *coded.Code // whose tasks have several results
+	tracker *coded.Tracker
+}
+
+// NewTogether returns the readiness of the results of all tasks of a code; single
+// is its Chunks.
+func NewTogether(code, single *coded.Code) *Together {
+	return &Together{code, coded.NewTracker(single)}
+}
+
+// Reset implements Readiness.
+func (r *Together) Reset() { r.tracker.Reset() }
+
+// Add implements Readiness.
+func (r *Together) Add(worker, chunk int) { r.tracker.Add(r.code.Chunk(worker, chunk)) }
+
+// Ready implements Readiness.
+func (r *Together) Ready(int) bool { return r.tracker.Ready() }
+
+// Done implements Readiness.
+func (r *Together) Done() bool { return r.tracker.Ready() }

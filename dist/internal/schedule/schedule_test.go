@@ -205,6 +205,51 @@ func TestChosen(t *testing.T) {
 	}
 }
 
+// A chunk without workers is nobody's: all results together decode without it.
+func TestChosenForNobody(t *testing.T) {
+	s := NewChosen([][]int{{}, {1}}, 2)
+	for range 2 {
+		s.Reset()
+		if !s.Ready(0) || s.Ready(1) || s.Done() {
+			t.Fatalf("ready %v and %v, done %v before anyone has begun", s.Ready(0), s.Ready(1), s.Done())
+		}
+		s.Start(1, 1, 0)
+		if _, ready := s.Finish(1, 1, 1); !ready || !s.Done() {
+			t.Fatal("not done with the only chunk that is somebody's")
+		}
+	}
+}
+
+// The results of a code whose unfinished work counts decode together, if each
+// worker's are its first ones.
+func TestTogether(t *testing.T) {
+	code, err := coded.New(coded.Spec{Name: "universally-decodable", N: 4, K: 6, Load: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	single, err := code.Chunks()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewInOrder(NewTogether(code, single), 4, func(int) int { return 3 })
+	for range 2 {
+		s.Reset()
+		for i, worker := range []int{2, 0, 2, 2, 3, 0} {
+			chunk, _, ok := s.Next(worker, true, float64(i))
+			if !ok || s.Done() || s.Ready(chunk) {
+				t.Fatalf("after %d results worker %d is given chunk %d, %v; done %v", i, worker, chunk, ok, s.Done())
+			}
+			s.Start(worker, chunk, float64(i))
+			if useful, ready := s.Finish(worker, chunk, float64(i)); !useful || ready != (i == 5) {
+				t.Fatalf("result %d is useful %v, ready %v", i+1, useful, ready)
+			}
+		}
+		if _, _, ok := s.Next(1, true, 6); ok || !s.Done() {
+			t.Fatal("six results are not enough")
+		}
+	}
+}
+
 // Counting and tracking agree, also when what was added is taken back, and tell
 // alike when a chunk will be ready.
 func TestCoveredAgree(t *testing.T) {
