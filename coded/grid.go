@@ -1,6 +1,9 @@
 package coded
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // The job of a product of matrices, C = A B, cut both ways: A into m x p blocks
 // and B into p x q, both counted row by row. The outputs are the m x q blocks
@@ -21,6 +24,20 @@ func matrixOutputs(m, p, q int) []Output {
 		}
 	}
 	return outputs
+}
+
+// Matrix returns m, p and q of a code for C = A B with A cut into m x p blocks and B
+// into p x q, whose outputs are all blocks C_ij, row by row; ok is false for any other
+// job. A code of one factor has q = 1 and p = 1.
+func (c *Code) Matrix() (m, p, q int, ok bool) {
+	outputs := c.def.outputs()
+	p = len(outputs[0])
+	m, q = c.K()/p, c.BBlocks()/p
+	if c.Kind() == Gradients || m*p != c.K() || p*q != c.BBlocks() || len(outputs) != m*q {
+		return 0, 0, 0, false
+	}
+	same := slices.EqualFunc(outputs, matrixOutputs(m, p, q), slices.Equal[Output])
+	return m, p, q, same
 }
 
 // Grid cuts a matrix into Rows.K x Cols.K blocks, counted row by row. All blocks
@@ -81,11 +98,16 @@ func (g Grid) each(x, block Tensor, i, j int, f func(whole, block []float32)) {
 	}
 }
 
-func (g Grid) check(what string, x Tensor) error {
+// checkWhole checks that a tensor has so many rows and columns.
+func (g Grid) checkWhole(what string, x Tensor) error {
 	if err := checkCut(what, x, g.Rows, 0, g.Rows.K); err != nil {
 		return err
 	}
-	if err := checkCut(what, x, g.Cols, 1, g.Cols.K); err != nil {
+	return checkCut(what, x, g.Cols, 1, g.Cols.K)
+}
+
+func (g Grid) check(what string, x Tensor) error {
+	if err := g.checkWhole(what, x); err != nil {
 		return err
 	}
 	if len(x.Shape) != 2 {

@@ -38,6 +38,30 @@ var placements = map[string]func(e coded.Executor, code coded.Spec) nn.Placement
 	"batch with coded gradient": func(e coded.Executor, code coded.Spec) nn.Placement {
 		return &nn.Batch{Executor: e, Code: code, Chunks: 2, Gradient: coded.Spec{Name: "trigonometric-matdot", N: code.N, P: code.K}}
 	},
+	"shipped": func(e coded.Executor, code coded.Spec) nn.Placement {
+		return &nn.Shipped{Executor: e, Code: twoSided(code), Chunks: 2}
+	},
+}
+
+// twoSided is a code for both factors of which as many answers of as many suffice.
+// An ortho-polynomial code of (8,6) has a worst condition number of 86, one of rotations of 7.
+func twoSided(code coded.Spec) coded.Spec {
+	if code.K == 4 {
+		return coded.Spec{Name: "ortho-polynomial", N: code.N, M: 2, Q: 2}
+	}
+	return coded.Spec{Name: "rotation", N: code.N, M: code.K, Q: 4}
+}
+
+// fits tells whether a layer has enough inputs and outputs for a placement with a code.
+func fits(p nn.Placeable, on nn.Placement, k int) bool {
+	in, out, groups := p.Shape()
+	leastIn, leastOut := k, k
+	if s, ok := on.(*nn.Shipped); ok { // cuts the input of a first layer too, for its gradient
+		leastIn, leastOut = s.Code.Q, max(s.Code.M, s.Code.Q)
+	} else if p.First {
+		leastIn = 1
+	}
+	return out/groups >= leastOut && in/groups >= leastIn
 }
 
 // placedModels are the models with the size of the images that they are tried on.
@@ -88,7 +112,7 @@ func comparePlaced(t *testing.T, model string, shape []int, l nn.LayerInfo, on f
 	}
 	want := local.run(t, 1, x)
 	for code, sets := range survivors() {
-		if !placeable(t, local, code.K) {
+		if !fits(local.layer, on(nil, code), code.K) {
 			continue
 		}
 		var set []int
@@ -197,12 +221,6 @@ func (a *alone) run(t *testing.T, step int, x []float32) map[string][]float32 {
 		all["dX"] = a.Probe.grad
 	}
 	return all
-}
-
-// placeable tells whether the layer has enough channels for k blocks.
-func placeable(t *testing.T, a *alone, k int) bool {
-	in, out, groups := a.layer.Shape()
-	return out/groups >= k && (in/groups >= k || a.layer.First)
 }
 
 // probe hands its input on and keeps the gradient.
@@ -337,8 +355,7 @@ func placeAll(t *testing.T, m nn.Module, on nn.Placement, k int) {
 		t.Fatal(err)
 	}
 	for _, p := range products {
-		in, out, groups := p.Shape()
-		if out/groups >= k && (in/groups >= k || p.First) {
+		if fits(p, on, k) {
 			p.Layer.Place(on)
 		}
 	}

@@ -94,6 +94,22 @@
 // gradient of the weights is computed here, or by the workers: then the start of its
 // round is the gradient, and Train waits for it when everything else is done.
 //
+// Shipped codes both factors of every product, X and W, dY and W, dY and X, by any code
+// for C = A B, and workers keep nothing: any optimiser will do as well.
+//
+//	                 Resident            Batch                Shipped
+//	sent a step      X, dY to each       blocks of X and dY,  blocks of both factors
+//	                                     W when it changed    of three products
+//	code             of one factor       of one factor        of two factors
+//	features         >= k, in and out    any                  in >= p, q; out >= m, p, q
+//	optimisers       linear ones         any                  any
+//	groups of Conv2d yes                 yes                  no
+//	lost workers     n - k               n - k; of a coded    n - threshold
+//	                                     gradient n - (2k-1)
+//
+// m, p and q are the numbers of blocks that a code of two factors has (A in m x p, B in
+// p x q). What a placement cannot do, Place says before anything is sent.
+//
 // The weights of resident layers are then Remote: they have no Grad here, and optimisers leave
 // them alone. Package nn/train does all of this.
 //

@@ -144,6 +144,8 @@ func placements(model Module) ([]placement, error) {
 			found = append(found, &resident{Placeable: p, resident: on})
 		case *Batch:
 			found = append(found, &batched{Placeable: p, batch: on})
+		case *Shipped:
+			found = append(found, &shipped{Placeable: p, shipped: on})
 		}
 	}
 	return found, nil

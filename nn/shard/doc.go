@@ -35,6 +35,9 @@
 //	forward   X_i W, backward  dY_i W^T   any k decode Y and dX
 //	gradient  X_i^T dY_i                  a sum of products: dW, from min(n, 2k-1)
 //
+// Shipped is that of layers of which both factors of every product are coded and sent,
+// with any code for C = A B: A in m x p blocks, B in p x q.
+//
 // A worker process builds its shards through a table of factories; what
 // follows computes two rows of a layer at slot 0:
 //

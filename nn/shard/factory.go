@@ -17,6 +17,7 @@ func FactoriesOn(pool *kernel.Pool) map[string]coded.Factory {
 		KindConv2d:   factory(pool, NewConv2d),
 		KindBatch:    factory(pool, NewBatch),
 		KindGradient: factory(pool, NewGradient),
+		KindShipped:  factory(pool, NewShipped),
 	}
 }
 

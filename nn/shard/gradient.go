@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -18,7 +17,7 @@ const KindGradient = "gradient"
 // for a sum of products, such as trigonometric-matdot. A chunk is some rows of dW,
 // outputs of the layer. It holds nothing. It implements coded.PairShard.
 type Gradient struct {
-	name   string
+	stateless
 	linear *LinearConfig
 	conv   *Conv2dConfig
 	chunks int
@@ -54,7 +53,7 @@ func NewGradient(l coded.Layer, slot int, pool *kernel.Pool) (*Gradient, error) 
 		return fail(fmt.Errorf("%d chunks, want 1 to %d", l.Chunks, most))
 	}
 	return &Gradient{
-		name: fmt.Sprintf("shard: layer %s, slot %d", l.Name, slot), linear: c.Linear, conv: c.Conv2d, chunks: l.Chunks, pool: pool,
+		stateless: stateless{fmt.Sprintf("shard: layer %s, slot %d", l.Name, slot)}, linear: c.Linear, conv: c.Conv2d, chunks: l.Chunks, pool: pool,
 	}, nil
 }
 
@@ -131,32 +130,6 @@ func (s *Gradient) Flops(_ coded.Product, dy []int) float64 {
 		return 2 * n * float64(s.linear.In)
 	}
 	return 2 * n * float64(s.conv.size()/s.conv.Out)
-}
-
-var errNoWeights = errors.New("a gradient has no weights")
-
-// Multiply, Accumulate and Apply: a gradient has two operands, and nothing to update.
-func (s *Gradient) Multiply(p coded.Product, _ coded.Tensor, _ int) (coded.Tensor, error) {
-	return coded.Tensor{}, fmt.Errorf("%s: %s product of one operand: %w", s.name, p, errNoWeights)
-}
-
-// Accumulate implements coded.Shard.
-func (s *Gradient) Accumulate(_, _ coded.Tensor) error {
-	return fmt.Errorf("%s: accumulate: %w", s.name, errNoWeights)
-}
-
-// Apply implements coded.Shard: there is nothing to update.
-func (s *Gradient) Apply(coded.Update) error { return nil }
-
-// State implements coded.Shard: there is none.
-func (s *Gradient) State() []coded.Tensor { return nil }
-
-// SetState implements coded.Shard.
-func (s *Gradient) SetState(state []coded.Tensor) error {
-	if len(state) > 0 {
-		return fmt.Errorf("%s: state of %d tensors: %w", s.name, len(state), errNoWeights)
-	}
-	return nil
 }
 
 // GradientDecoder decodes the gradient from the answers of one layer, round after

@@ -47,7 +47,11 @@ func EverySet() Survivors {
 	return func(code *coded.Code, _ coded.Round, _ int) []int {
 		c := sets[code]
 		if c == nil {
-			c = &combination{n: code.N(), k: max(code.K(), code.Threshold()), tracker: coded.NewTracker(code)}
+			k := max(code.K(), code.Threshold())
+			if code.BBlocks() > 1 && code.Threshold() > 0 {
+				k = code.Threshold()
+			}
+			c = &combination{n: code.N(), k: k, tracker: coded.NewTracker(code)}
 			sets[code] = c
 		}
 		c.next()
