@@ -21,7 +21,7 @@ import (
 // benchCmd measures. Every benchmark writes rows: JSON objects for programs,
 // a table for people.
 type benchCmd struct {
-	Names   []string `arg:"" name:"name" help:"What to measure: gemm (float32 products), combine (encoding and decoding), conv (convolutions), convnet, resnet20, vgg (training and inference steps), layer (one resident Linear over paced worker processes), round (strategies against stragglers, one product a round over paced worker processes), sim (strategies against stragglers in virtual time), wire (tensors over loopback: bare, framed, encrypted), serve (how long requests take that come by a Poisson process, in virtual time and over paced worker processes), scale (many nodes over a network in memory, and more in virtual time), exact (two 4000x4000 matrices of bytes multiplied modulo 65537 by a polynomial code over 17 worker processes, on a wire of its own: TCP on loopback with checksums, without TLS)."`
+	Names   []string `arg:"" name:"name" help:"What to measure: gemm (float32 products), combine (encoding and decoding), conv (convolutions), convnet, resnet20, vgg (training and inference steps), layer (one resident Linear, or with --conv one convolution resident and with coded batches, over paced worker processes), round (strategies against stragglers, one product a round over paced worker processes), sim (strategies against stragglers in virtual time), wire (tensors over loopback: bare, framed, encrypted), serve (how long requests take that come by a Poisson process, in virtual time and over paced worker processes), scale (many nodes over a network in memory, and more in virtual time), exact (two 4000x4000 matrices of bytes multiplied modulo 65537 by a polynomial code over 17 worker processes, on a wire of its own: TCP on loopback with checksums, without TLS)."`
 	JSON    string   `name:"json" placeholder:"PATH" help:"Write JSON lines instead of a table ('-': to standard output)."`
 	Threads int      `placeholder:"N" help:"Goroutines that compute (default: the processor's cores)."`
 	Seconds float64  `default:"2" placeholder:"S" help:"Time a figure is measured for (default ${default})."`
@@ -30,6 +30,7 @@ type benchCmd struct {
 	Pace    *float64 `placeholder:"GFLOPS" help:"Speed of a worker (default: 20 in layer, where 0 means as fast as it can; 2 in round)."`
 	In      int      `name:"in" placeholder:"N" help:"Input features of the layer (default: 4096 in layer, 2048 in round)."`
 	Outputs int      `name:"outputs" placeholder:"N" help:"Output features of the layer (default: 4096 in layer, 2048 in round)."`
+	Conv    string   `placeholder:"INxOUTxHEIGHTxWIDTH" help:"A 3x3 convolution of that size in place of the Linear of layer."`
 	Batch   int      `placeholder:"N" help:"Rows of the operands (default: 64 in layer, 256 in round)."`
 	Size    int      `default:"4000" placeholder:"N" help:"Rows and columns of the exact benchmark's matrices, a multiple of 4 (default ${default})."`
 	simFlags

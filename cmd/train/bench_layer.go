@@ -51,6 +51,11 @@ type layerBench struct {
 }
 
 func benchLayer(ctx context.Context, b *benchCmd, out rows) (err error) {
+	if b.Conv != "" {
+		if _, err := parseConvSize(b.Conv); err != nil {
+			return usageError{err}
+		}
+	}
 	l := &layerBench{b: b, batch: cmp.Or(b.Batch, 64), pace: 20}
 	l.config = shard.LinearConfig{In: cmp.Or(b.In, 4096), Out: cmp.Or(b.Outputs, 4096), Backward: true}
 	if b.Pace != nil {
@@ -69,6 +74,9 @@ func benchLayer(ctx context.Context, b *benchCmd, out rows) (err error) {
 	l.cluster.observe = func(s dist.RoundStats) { l.rounds = append(l.rounds, s) }
 	if err := l.cluster.start(ctx, logs, b.Workers); err != nil {
 		return err
+	}
+	if b.Conv != "" {
+		return benchConvLayers(ctx, l, out)
 	}
 	if err := l.place(ctx); err != nil {
 		return err
@@ -104,29 +112,11 @@ func (l *layerBench) measure(ctx context.Context) (layerRow, error) {
 		System: "coda", Bench: "layer", In: l.config.In, Out: l.config.Out, Batch: l.batch, N: l.b.Workers, K: l.b.K, Pace: l.pace,
 		MinimumBytes: int64(l.b.Workers)*(x+y) + y + x,
 	}
-	const warmUp = 3
-	var steps, computes, decodes []float64
-	var before dist.Stats
-	end := l.b.now().Add(time.Duration(l.b.Seconds * float64(time.Second)))
-	for i := 0; i < warmUp+5 || l.b.now().Before(end); i++ {
-		if err := context.Cause(ctx); err != nil {
-			return row, err
-		}
-		if i == warmUp {
-			before = l.cluster.coordinator.Stats()
-			steps, computes, decodes = steps[:0], computes[:0], decodes[:0]
-		}
-		began := l.b.now()
-		if err := l.makeStep(ctx); err != nil {
-			return row, fmt.Errorf("step %d: %w", l.step, err)
-		}
-		steps = append(steps, milliseconds(l.b.now().Sub(began)))
-		computes = append(computes, l.computeMS())
-		decodes = append(decodes, milliseconds(l.decode))
+	m, err := l.steps(ctx, l.makeStep, l.computeMS)
+	if err != nil {
+		return row, err
 	}
-	bytes := l.cluster.coordinator.Stats()
-	row.BytesPerStep = (bytes.BytesIn + bytes.BytesOut - before.BytesIn - before.BytesOut) / int64(len(steps))
-	row.StepMS, row.ComputeMS, row.DecodeMS = median(steps), median(computes), median(decodes)
+	row.StepMS, row.ComputeMS, row.DecodeMS, row.BytesPerStep = m.step, m.compute, m.decode, m.bytes
 	row.TransportMS = row.StepMS - row.ComputeMS - row.DecodeMS
 	row.Overhead = (row.StepMS - row.ComputeMS) / row.ComputeMS
 	return row, nil
@@ -136,8 +126,7 @@ func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 
 // makeStep makes one step: forward, backward, update.
 func (l *layerBench) makeStep(ctx context.Context) error {
-	l.step++
-	l.rounds, l.decode = l.rounds[:0], 0
+	l.begin()
 	batch := l.batch
 	err := l.round(ctx, coded.Forward, matrix(batch, l.config.In, l.x), l.forward, matrix(batch, l.config.Out, l.y))
 	if err != nil {
@@ -165,14 +154,58 @@ func (l *layerBench) round(ctx context.Context, p coded.Product, operand coded.T
 	})
 }
 
-// computeMS is the time that the busiest worker's flops of the step take at its
-// pace: its chunks of both products, and the update of its shard. Without a
-// pace it is the time that the workers measured for their chunks.
+// computeMS is busiest for a resident layer, every worker of which updates its shard.
 func (l *layerBench) computeMS() float64 {
-	block := (l.config.Out + l.b.K - 1) / l.b.K
-	blockR := (l.config.In + l.b.K - 1) / l.b.K
+	block := coded.Blocks(l.config.Out, l.b.K).Size
+	blockR := coded.Blocks(l.config.In, l.b.K).Size
 	batch := float64(l.batch)
 	forward, backward := 2*batch*float64(l.config.In*block), 2*batch*float64(l.config.Out*blockR)
+	return l.busiest(forward, backward, l.layer.Chunks, forward+backward)
+}
+
+// stepFigures are medians over the steps.
+type stepFigures struct {
+	step, compute, decode float64
+	bytes                 int64
+}
+
+// steps makes steps for the benchmark's time, at least five that count.
+func (l *layerBench) steps(ctx context.Context, makeStep func(context.Context) error, compute func() float64) (stepFigures, error) {
+	const warmUp = 3
+	var steps, computes, decodes []float64
+	var before dist.Stats
+	end := l.b.now().Add(time.Duration(l.b.Seconds * float64(time.Second)))
+	for i := 0; i < warmUp+5 || l.b.now().Before(end); i++ {
+		if err := context.Cause(ctx); err != nil {
+			return stepFigures{}, err
+		}
+		if i == warmUp {
+			before = l.cluster.coordinator.Stats()
+			steps, computes, decodes = steps[:0], computes[:0], decodes[:0]
+		}
+		began := l.b.now()
+		if err := makeStep(ctx); err != nil {
+			return stepFigures{}, fmt.Errorf("step %d: %w", l.step, err)
+		}
+		steps = append(steps, milliseconds(l.b.now().Sub(began)))
+		computes = append(computes, compute())
+		decodes = append(decodes, milliseconds(l.decode))
+	}
+	after := l.cluster.coordinator.Stats()
+	bytes := (after.BytesIn + after.BytesOut - before.BytesIn - before.BytesOut) / int64(len(steps))
+	return stepFigures{median(steps), median(computes), median(decodes), bytes}, nil
+}
+
+// begin begins a step.
+func (l *layerBench) begin() {
+	l.step++
+	l.rounds, l.decode = l.rounds[:0], 0
+}
+
+// busiest is the time that the flops of the busiest worker's step take at its pace: its
+// chunks of both products, of which a whole shard has so many, and what every worker
+// does besides. Without a pace it is the time that the workers measured for their chunks.
+func (l *layerBench) busiest(forward, backward float64, chunks int, besides float64) float64 {
 	flops := make([]float64, l.b.Workers)
 	var measured time.Duration
 	for _, r := range l.rounds {
@@ -183,12 +216,12 @@ func (l *layerBench) computeMS() float64 {
 		measured += r.Compute
 		for _, set := range r.Sets {
 			for _, slot := range set {
-				flops[slot] += product / float64(l.layer.Chunks)
+				flops[slot] += product / float64(chunks)
 			}
 		}
 	}
 	if l.pace == 0 {
 		return milliseconds(measured)
 	}
-	return (slices.Max(flops) + forward + backward) / (l.pace * 1e6)
+	return (slices.Max(flops) + besides) / (l.pace * 1e6)
 }
