@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"sync"
+
+	"github.com/coda-ml/coda/coded"
 )
 
 // The events of a run, one JSON object a line. The names of the fields are a
@@ -32,6 +34,8 @@ type layerInfo struct {
 	K         int    `json:"k,omitempty"`
 	Reason    string `json:"reason"`
 	Gradient  int    `json:"gradient_needed,omitempty"` // answers that the gradient of a coded batch needs
+
+	spec coded.Spec // of the code
 }
 
 type stepEvent struct {

@@ -100,6 +100,7 @@ func newParser(c *cli, t terminal, options ...kong.Option) (*kong.Kong, error) {
 			"models":      strings.Join(models.Names(), ", "),
 			"datasets":    strings.Join(datasets.Names(), ", "),
 			"codes":       strings.Join(placementCodes(), ", "),
+			"twosided":    strings.Join(shippedCodes(), ", "),
 			"optimizers":  strings.Join(optim.Names(), ", "),
 			"schedules":   strings.Join(optim.ScheduleNames(), ", "),
 			"stragglers":  sim.ModelForms,

@@ -60,13 +60,19 @@ func (r *run) applyRules(layers []plan.Layer, products []nn.Placeable) error {
 		if p, ok := r.planned[l.Name]; ok && err == nil && rule.Placement == "auto" {
 			choice = p
 		}
-		if err == nil && products[i].Weight.Frozen && choice.Placement != plan.Batch {
+		if err == nil && products[i].Weight.Frozen && choice.Placement != plan.Batch && choice.Placement != plan.Shipped {
 			choice, err = chooseFrozen(l, rule)
 		}
 		if err != nil {
 			return usageError{err}
 		}
 		info := layerInfo{Layer: l.Name, Placement: choice.Placement, Reason: choice.Reason}
+		if choice.Placement == plan.Shipped {
+			choice, err = r.fitShipped(products[i], rule, &info)
+		}
+		if err != nil {
+			return usageError{err}
+		}
 		if choice.Placement != plan.Local {
 			if err := r.placeOne(products[i], rule, &info); err != nil {
 				return usageError{fmt.Errorf("layer %s: placement %s: %w", l.Name, choice.Placement, err)}
@@ -79,6 +85,10 @@ func (r *run) applyRules(layers []plan.Layer, products []nn.Placeable) error {
 
 // placeOne puts a layer on the placement that its entry names.
 func (r *run) placeOne(p nn.Placeable, rule placementRule, info *layerInfo) error {
+	if info.Placement == plan.Shipped {
+		r.shipOne(p, info)
+		return nil
+	}
 	spec := coded.Spec{Name: rule.Code, N: r.N, K: rule.K}
 	if _, err := coded.New(spec); err != nil {
 		return err
@@ -175,6 +185,8 @@ func choose(l plan.Layer, rule placementRule, c plan.Cluster) (plan.Choice, erro
 		return plan.Choose(one, c)[0], nil
 	case plan.Batch:
 		return plan.Choice{Layer: l.Name, Placement: plan.Batch, Reason: fmt.Sprintf("as asked, any %d of %d workers", c.K, c.Workers)}, nil
+	case plan.Shipped:
+		return plan.Choice{Layer: l.Name, Placement: plan.Shipped}, nil
 	case "resident":
 		if why := plan.CannotPlace(l, c); why != "" && rule.Layer == l.Name {
 			return plan.Choice{}, fmt.Errorf("layer %s: placement resident: %s: choose a smaller k, or placement batch or local", l.Name, why)

@@ -47,8 +47,8 @@ type runFlags struct {
 	WarmUp      int      `name:"warm-up" placeholder:"N" yaml:"warm-up" json:"warm_up,omitempty" help:"Steps of linear warm-up before the schedule." group:"Optimiser"`
 	Rise        float64  `placeholder:"X" yaml:"rise" json:"rise,omitempty" help:"Part of the steps in which the rate of one-cycle rises (default 0.3)." group:"Optimiser"`
 
-	Placement string `default:"auto" placeholder:"NAME" yaml:"placement" json:"placement" help:"Where the layers' products are computed: auto (large linear layers resident on the workers; what train plan says if those of --join have told their --pace), resident (every linear layer and convolution that can be), batch (parts of the batch are coded; weights are sent each step; any optimiser), local (default ${default}). In YAML also placements, a list of {layer: GLOB, placement, code, k, gradient: workers (of batch: the gradient of the weights is computed there too)}: the first match wins." group:"Placement"`
-	Code      string `default:"trigonometric" placeholder:"NAME" yaml:"code" json:"code" help:"Code of the placed layers: ${codes} (default ${default})." group:"Placement"`
+	Placement string `default:"auto" placeholder:"NAME" yaml:"placement" json:"placement" help:"Where the layers' products are computed: auto (large linear layers resident on the workers; what train plan says if those of --join have told their --pace), resident (every linear layer and convolution that can be), batch (parts of the batch are coded; weights are sent each step; any optimiser), shipped (both factors of every product are coded and sent; any optimiser; wants a --code of two factors), local (default ${default}). In YAML also placements, a list of {layer: GLOB, placement, code, k, gradient: workers (of batch: the gradient of the weights is computed there too), m, p, q (of shipped: blocks of the factors, m x p and p x q)}: the first match wins." group:"Placement"`
+	Code      string `default:"trigonometric" placeholder:"NAME" yaml:"code" json:"code" help:"Code of the placed layers: ${codes} (default ${default}); of shipped ones ${twosided}." group:"Placement"`
 	K         int    `name:"k" placeholder:"N" yaml:"k" json:"k" help:"Answers that suffice (default: two thirds of the workers)." group:"Placement"`
 	N         int    `name:"n" placeholder:"N" yaml:"n" json:"n" help:"Shards of a placed layer, one a worker (default: --workers, or with --workers 0 those that have joined)." group:"Placement"`
 
@@ -174,11 +174,11 @@ const maxLocalWorkers = 64
 func (f *runFlags) validatePlacement(rules []placementRule, bad func(string, ...any)) {
 	check := func(where, placement string) {
 		switch placement {
-		case "auto", plan.Resident, plan.Batch, plan.Local:
-		case plan.Shipped, "gradient":
-			bad("%s %s: not part of this version; choose auto, resident, batch or local", where, placement)
+		case "auto", plan.Resident, plan.Batch, plan.Shipped, plan.Local:
+		case "gradient":
+			bad("%s %s: not part of this version; choose auto, resident, batch, shipped or local", where, placement)
 		default:
-			bad("%s %q: choose auto, resident, batch or local", where, placement)
+			bad("%s %q: choose auto, resident, batch, shipped or local", where, placement)
 		}
 	}
 	check("--placement", f.Placement)
@@ -190,6 +190,9 @@ func (f *runFlags) validatePlacement(rules []placementRule, bad func(string, ...
 		}
 		if rule.K < 0 {
 			bad("%s k %d: want at least 1", where, rule.K)
+		}
+		if rule.M < 0 || rule.P < 0 || rule.Q < 0 || rule.Placement != plan.Shipped && rule.M+rule.P+rule.Q > 0 {
+			bad("%s m %d, p %d, q %d: want numbers of blocks, with placement shipped", where, rule.M, rule.P, rule.Q)
 		}
 		if rule.Gradient != "" && (rule.Placement != plan.Batch || rule.Gradient != gradientWorkers) {
 			bad("%s gradient %q: want workers, with placement batch", where, rule.Gradient)

@@ -136,6 +136,7 @@ type summaryRow struct {
 	K          int    `json:"k,omitempty"`
 	Bytes      int64  `json:"bytes_per_step,omitempty"` // on the wire, at least; of a resident layer n(|X|+|dY|) + |Y| + |dX|
 	gradient   int    // answers that the gradient needs, 0 if it is not computed by workers
+	spec       coded.Spec
 }
 
 // summarise builds the model and decides where its layers compute, as a run does.
@@ -177,7 +178,7 @@ func (s *summary) add(r *run, l nn.LayerInfo, products []nn.Placeable) {
 	row := summaryRow{Layer: l.Name, Kind: l.Kind, Output: l.Output, Parameters: l.Parameters, Flops: l.Flops}
 	for _, placed := range r.layers {
 		if placed.Layer == l.Name {
-			row.Placement, row.Code, row.N, row.K, row.gradient = placed.Placement, placed.Code, placed.N, placed.K, placed.Gradient
+			row.Placement, row.Code, row.N, row.K, row.gradient, row.spec = placed.Placement, placed.Code, placed.N, placed.K, placed.Gradient, placed.spec
 		}
 	}
 	if row.Code != "" {
@@ -202,6 +203,8 @@ func (r *run) placedBytes(l nn.LayerInfo, row summaryRow, products []nn.Placeabl
 	switch row.Placement {
 	case plan.Resident:
 		floats = samples * (n*(in+out) + out)
+	case plan.Shipped:
+		return shippedBytes(row.spec, samples, l, p)
 	case plan.Batch: // coded blocks go out, blocks come back
 		samples = int64(coded.Blocks(r.Batch, row.K).Size)
 		floats = samples * (n*in + k*out)

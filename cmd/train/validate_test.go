@@ -78,7 +78,7 @@ func TestValidateRefuses(t *testing.T) {
 		"--init-except=fc.*":                 "--init-except without --init",
 		"--record=a --replay=b":              "choose one",
 		"--replay=b --survivors=random":      "choose one",
-		"--placement=shipped":                "--placement shipped: not part of this version",
+		"--placement=gradient":               "--placement gradient: not part of this version",
 		"--placement=cloud":                  `--placement "cloud": choose`,
 		"--inject=kill:7@step=1":             "only 6 workers",
 		"--inject=kill:1@step=1 --workers=0": "--workers 0 without --join",
@@ -95,10 +95,12 @@ func TestValidateRefuses(t *testing.T) {
 
 func TestValidateRefusesRules(t *testing.T) {
 	for want, rule := range map[string]placementRule{
-		`placements, entry 1: placement "": choose`:                {Layer: "fc1"},
-		`placements, entry 1: placement shipped: not part of this`: {Layer: "fc1", Placement: "shipped"},
-		`placements, entry 1: layer "[": syntax error in pattern`:  {Layer: "[", Placement: "local"},
-		`placements, entry 1: k -1: want at least 1`:               {Layer: "fc1", Placement: "resident", K: -1},
+		`placements, entry 1: placement "": choose`:               {Layer: "fc1"},
+		`placements, entry 1: placement gradient: not part of`:    {Layer: "fc1", Placement: "gradient"},
+		`placements, entry 1: m 2, p 0, q 0: want numbers of`:     {Layer: "fc1", Placement: "batch", M: 2},
+		`placements, entry 1: m 0, p -1, q 3: want numbers of`:    {Layer: "fc1", Placement: "shipped", P: -1, Q: 3},
+		`placements, entry 1: layer "[": syntax error in pattern`: {Layer: "[", Placement: "local"},
+		`placements, entry 1: k -1: want at least 1`:              {Layer: "fc1", Placement: "resident", K: -1},
 	} {
 		r, err := parseRun(t)
 		if err != nil {

@@ -21,6 +21,9 @@ type placementRule struct {
 	Placement string `yaml:"placement" json:"placement"`
 	Code      string `yaml:"code" json:"code,omitempty"`
 	K         int    `yaml:"k" json:"k,omitempty"`
+	M         int    `yaml:"m" json:"m,omitempty"` // of a shipped placement: blocks of the factors, m x p and p x q; 0: what suits k
+	P         int    `yaml:"p" json:"p,omitempty"`
+	Q         int    `yaml:"q" json:"q,omitempty"`
 	Gradient  string `yaml:"gradient" json:"gradient,omitempty"` // of a batch placement: where dW is computed
 }
 

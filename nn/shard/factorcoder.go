@@ -29,7 +29,7 @@ type FactorCoder struct {
 // NewFactorCoder returns the coder of a factor for a code that ValidateShipped accepts.
 func NewFactorCoder(c Config, code *coded.Code, p coded.Product, factor Factor) *FactorCoder {
 	cut := newFactorCut(c, code)
-	batch, in, out := cut.splits(p)
+	batch, in, out := cut.Blocks(p)
 	first := code.Task(0)
 	f := &FactorCoder{slots: code.N(), blocks: len(first.A)}
 	swapped := false // the factor lies in memory as its transpose
@@ -153,7 +153,7 @@ func (d *ShippedDecoder) Decode(pool *kernel.Pool, dst coded.Tensor, a []int, ch
 // grid tells how the result is cut into blocks, and how a block into chunks: a result of
 // the gradient has outputs for samples and inputs for features, and is cut by them.
 func (d *ShippedDecoder) grid(a []int) (coded.Grid, cut, error) {
-	batch, ins, outs := d.cut.splits(d.product)
+	batch, ins, outs := d.cut.Blocks(d.product)
 	in, out := d.cut.features()
 	if len(a) < 2 || a[0] < 1 {
 		return coded.Grid{}, cut{}, fmt.Errorf("factor of shape %v", a)

@@ -8,28 +8,15 @@ import (
 	"github.com/coda-ml/coda/coded"
 )
 
-// factorCut tells how the factors of a layer's products are cut by a code for C = A B
-// with A in m x p blocks and B in p x q.
+// factorCut tells how the factors of a layer's products are cut by a code for C = A B.
 type factorCut struct {
-	config  Config
-	m, p, q int
+	coded.LayerCut
+	config Config
 }
 
 func newFactorCut(c Config, code *coded.Code) factorCut {
-	m, p, q, _ := code.Matrix()
-	return factorCut{c, m, p, q}
-}
-
-// splits returns into how many blocks the samples, the inputs and the outputs are cut for
-// a product.
-func (f factorCut) splits(p coded.Product) (batch, in, out int) {
-	switch p {
-	case coded.Forward:
-		return f.m, f.p, f.q
-	case coded.Backward:
-		return f.m, f.q, f.p
-	}
-	return f.p, f.q, f.m
+	cut, _ := code.LayerCut()
+	return factorCut{cut, c}
 }
 
 // features returns the numbers of inputs and outputs of the layer.
@@ -40,7 +27,7 @@ func (f factorCut) features() (in, out int) {
 
 // block returns the layer of one block of inputs and one of outputs.
 func (f factorCut) block(p coded.Product) Config {
-	_, ins, outs := f.splits(p)
+	_, ins, outs := f.Blocks(p)
 	in, out := f.features()
 	in, out = coded.Blocks(in, ins).Size, coded.Blocks(out, outs).Size
 	if c, ok := f.config.(Conv2dConfig); ok {
@@ -50,26 +37,11 @@ func (f factorCut) block(p coded.Product) Config {
 	return LinearConfig{In: in, Out: out, Backward: true}
 }
 
-// TwoSided tells whether a code is one for a shipped placement: exact, for the product
-// of two factors both of which are coded, with equal tasks.
-func TwoSided(code *coded.Code) bool {
-	if _, _, _, ok := code.Matrix(); !ok || code.BBlocks() == 1 || code.Approximate() {
-		return false
-	}
-	first := code.Task(0)
-	for t := range code.N() {
-		if task := code.Task(t); len(task.A) != len(first.A) || len(task.B) != len(first.B) || code.Results(t) != code.Results(0) {
-			return false
-		}
-	}
-	return true
-}
-
 // ValidateShipped tells, all at once, what speaks against a shipped placement of a
-// layer: a code that is not TwoSided, groups, fewer features than blocks, and a number
+// layer: a code that has no coded.LayerCut, groups, fewer features than blocks, and a number
 // of chunks.
 func ValidateShipped(c Config, code *coded.Code, chunks int) error {
-	if !TwoSided(code) {
+	if _, ok := code.LayerCut(); !ok {
 		return fmt.Errorf("code %v: want an exact one for the product of two coded factors, such as ortho-polynomial or entangled", code)
 	}
 	if err := c.Validate(1, 1); err != nil {
@@ -81,7 +53,7 @@ func ValidateShipped(c Config, code *coded.Code, chunks int) error {
 	}
 	f := newFactorCut(c, code)
 	in, out := f.features()
-	ins, outs := f.finest()
+	_, ins, outs := f.Finest(f.backward())
 	what := "features"
 	if c.Kind() == KindConv2d {
 		what = "channels"
@@ -97,19 +69,6 @@ func ValidateShipped(c Config, code *coded.Code, chunks int) error {
 	return nil
 }
 
-// finest returns into how many blocks the inputs and the outputs are cut at most. The gradient
-// of the input need not be wanted.
-func (f factorCut) finest() (in, out int) {
-	for p := coded.Forward; p <= coded.Gradient; p++ {
-		if p == coded.Backward && !f.backward() {
-			continue
-		}
-		_, ins, outs := f.splits(p)
-		in, out = max(in, ins), max(out, outs)
-	}
-	return in, out
-}
-
 func (f factorCut) backward() bool {
 	_, r := f.config.copies(1)
 	return r != nil
@@ -120,9 +79,9 @@ func (f factorCut) backward() bool {
 func ShippedChunks(c Config, code *coded.Code) int {
 	f := newFactorCut(c, code)
 	in, out := f.features()
-	most := min(coded.Blocks(out, f.q).Size, coded.Blocks(out, f.m).Size)
+	most := min(coded.Blocks(out, f.Q).Size, coded.Blocks(out, f.M).Size)
 	if f.backward() {
-		most = min(most, coded.Blocks(in, f.q).Size)
+		most = min(most, coded.Blocks(in, f.Q).Size)
 	}
 	return most
 }
