@@ -24,7 +24,7 @@ const (
 
 // turnarounds are how long tasks took from being handed out to their answers, by
 // product.
-type turnarounds [3]durations
+type turnarounds [coded.Gradient + 1]durations
 
 func (t *turnarounds) observe(p coded.Product, took time.Duration) {
 	t[p].most = deadlineRounds

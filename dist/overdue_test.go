@@ -129,3 +129,18 @@ func (o *outcomesOf) of(worker string, step int) (used, lost, other int) {
 	}
 	return used, lost, other
 }
+
+// Every product has its own times, that of two factors too.
+func TestTurnaroundsOfEveryProduct(t *testing.T) {
+	var all turnarounds
+	for p := coded.Forward; p <= coded.Gradient; p++ {
+		for range patienceWarmUp {
+			all.observe(p, time.Duration(p)*time.Second)
+		}
+	}
+	for p := coded.Forward; p <= coded.Gradient; p++ {
+		if got, want := all[p].quantile(0.99), time.Duration(p)*time.Second; got != want {
+			t.Errorf("%s: %s, want %s", p, got, want)
+		}
+	}
+}

@@ -104,7 +104,7 @@ func (c *Coordinator) onResult(l *link, m *Message) error {
 	if task.lost {
 		r.cover.start(l.slot, m.Chunk, r.elapsed())
 	}
-	r.place.turnarounds.observe(m.Product, time.Since(task.began))
+	r.place.turnarounds.observe(r.Product, time.Since(task.began))
 	useful, ready := r.cover.finish(l.slot, m.Chunk, r.elapsed())
 	if !useful {
 		c.takeBack(l, key, TaskWasted, took)
