@@ -22,8 +22,8 @@ type planCmd struct {
 	Dataset   string `placeholder:"NAME" help:"Data set: ${datasets} (default mnist). It is read only for --check." group:"Model"`
 	DataDir   string `placeholder:"DIR" help:"Folder that holds the data set's files." group:"Model"`
 	Batch     string `placeholder:"N" help:"Images a step." group:"Model"`
-	Placement string `default:"auto" enum:"auto,resident,local" placeholder:"NAME" help:"auto: each layer where the model is fastest; resident: every layer that can be; local (default ${default})." group:"Model"`
-	Code      string `placeholder:"NAME" help:"The only code to consider: ${codes} (default: uncoded and trigonometric)." group:"Model"`
+	Placement string `default:"auto" enum:"auto,resident,batch,shipped,local" placeholder:"NAME" help:"auto: each layer where the model is fastest; resident, batch, shipped: every layer that can be; local (default ${default})." group:"Model"`
+	Code      string `placeholder:"NAME" help:"The only code to consider: ${codes}; of shipped layers ${twosided} (default: uncoded and trigonometric; ortho-polynomial, ortho-matdot and rotation)." group:"Model"`
 	K         int    `name:"k" placeholder:"N" help:"The only number of answers to consider (default: all from half of the workers)." group:"Model"`
 	Spare     int    `placeholder:"N" help:"Workers whose loss every placed layer must bear." group:"Model"`
 
@@ -136,8 +136,10 @@ func (p *planCmd) question(ctx context.Context, r *run) (plan.Question, error) {
 	switch p.Placement {
 	case plan.Local:
 		q.Placements = []string{}
-	case plan.Resident:
-		q.Must = true
+	case "auto":
+		q.Placements = []string{plan.Resident, plan.Batch, plan.Shipped}
+	default:
+		q.Placements, q.Must = []string{p.Placement}, true
 	}
 	if q.Machines, err = p.told(); err != nil {
 		return q, err
@@ -187,7 +189,7 @@ func describeProducts(model nn.Module, shape []int) ([]plan.Product, error) {
 		in, out, groups := l.Shape()
 		p := plan.Product{
 			Name: l.Name, Kind: plan.Linear, In: in / groups, Out: out / groups, Weights: l.Weight.Size(),
-			X: sizeOf(layers[i].Input), Y: sizeOf(layers[i].Output), Flops: float64(layers[i].Flops), First: l.First,
+			Groups: groups, X: sizeOf(layers[i].Input), Y: sizeOf(layers[i].Output), Flops: float64(layers[i].Flops), First: l.First,
 		}
 		if _, ok := l.Layer.(*nn.Conv2d); ok {
 			p.Kind = plan.Conv2d

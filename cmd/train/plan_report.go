@@ -43,7 +43,8 @@ func newPlanReport(p *planCmd, r *run, q plan.Question, a *plan.Answer) *planRep
 	return report
 }
 
-// shownCandidates is how many candidates of a layer people are shown.
+// shownCandidates is how many candidates of a layer people are shown, besides the best of
+// each placement.
 const shownCandidates = 4
 
 func (r *planReport) text() string {
@@ -54,19 +55,20 @@ func (r *planReport) text() string {
 	}
 	fmt.Fprintf(b, "%s on %s, %d images a step; coordinator %.4g GFLOP/s, %s, %.4g Gbit/s, %.3g ms a message, stragglers: %s (%s)\n\n",
 		r.Model, r.Dataset, r.Batch, r.Local, r.workers(), r.Bandwidth, r.LatencyMS, r.Straggler, how)
-	const form = "%-*s  %-9s %-14s %5s  %9s  %9s  %10s  %10s  %9s  %s\n"
+	const form = "%-*s  %-9s %-16s %5s  %9s  %9s  %10s  %10s  %9s  %s\n"
 	width := len("layer")
 	for _, l := range r.Layers {
 		width = max(width, len(l.Layer))
 	}
 	fmt.Fprintf(b, form, width, "layer", "placement", "code", "n,k", "step, ms", "99 %, ms", "bytes", "a worker", "condition", "")
 	for _, l := range r.Layers {
-		name := l.Layer
+		name, shown := l.Layer, map[string]bool{}
 		for i, c := range l.Candidates {
 			chosen := c.Placement == l.Chosen.Placement && c.Code == l.Chosen.Code && c.K == l.Chosen.K
-			if i >= shownCandidates && !chosen && c.Placement != plan.Local {
+			if i >= shownCandidates && !chosen && shown[c.Placement] {
 				continue
 			}
+			shown[c.Placement] = true
 			why := ""
 			if chosen {
 				why = "<- " + l.Chosen.Why

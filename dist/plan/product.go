@@ -25,6 +25,7 @@ type Product struct {
 	Flops   float64 // of the forward product
 	First   bool    // the gradient of its input is not wanted
 	Fixed   string  // why it has to stay local; "": it has not
+	Groups  int     // of a convolution; 0 means 1
 	Seconds float64 // that a step's products and update take at the coordinator, if that was measured; else 0
 }
 
@@ -103,8 +104,8 @@ func blocked(total, k int) float64 {
 }
 
 // batchCosts are those of a batch cut into k blocks. dW is made where it is cheaper:
-// by min(n, 2k-1) workers, or at the coordinator.
-func batchCosts(p Product, batch int, n, k int, m Machines) costs {
+// by min(n, 2k-1) workers, if the code can be coded on both sides, or at the coordinator.
+func batchCosts(p Product, batch int, n, k int, m Machines, sides bool) costs {
 	b := float64(batch)
 	part := blocked(batch, k)
 	x, y, w := float*b*float64(p.X), float*b*float64(p.Y), float*float64(p.Weights)
@@ -120,7 +121,7 @@ func batchCosts(p Product, batch int, n, k int, m Machines) costs {
 		c.rounds[1] = round{send: y * part, flops: full * part, back: x * part, encode: coding(y), decode: 2 * x}
 	}
 	there := dW.flops/m.meanSpeed() + float64(n)*(dW.back+dW.send)/m.Bandwidth + 2*m.Latency
-	if there < full/m.Local {
+	if sides && there < full/m.Local {
 		c.dW, c.rounds[2] = true, dW
 	} else {
 		c.here = full

@@ -20,9 +20,11 @@ type Question struct {
 	// of Products, in seconds.
 	Rest float64
 
-	// Placements are those to compare with Local; nil: Resident.
+	// Placements are those to compare with Local; nil: Resident. Resident and Batch
+	// have codes of one factor, Shipped has those of two.
 	Placements []string
-	// Codes are the codes to compare, by name; nil: uncoded and trigonometric.
+	// Codes are the codes to compare, by name; nil: uncoded, trigonometric,
+	// ortho-polynomial, ortho-matdot and rotation.
 	Codes []string
 	// K, where it is not 0, is the only number of answers to consider. Code "uncoded"
 	// needs all.
@@ -45,6 +47,10 @@ type Candidate struct {
 	Code      string  `json:"code,omitempty"`
 	N         int     `json:"n,omitempty"`
 	K         int     `json:"k,omitempty"`
+	M         int     `json:"m,omitempty"` // of Shipped: blocks of the factors, m x p and p x q
+	P         int     `json:"p,omitempty"`
+	Q         int     `json:"q,omitempty"`
+	Gradient  int     `json:"gradient_needed,omitempty"` // of Batch: answers that dW needs; 0: it is made at the coordinator
 	Chunks    int     `json:"chunks,omitempty"`
 	StepMS    float64 `json:"step_ms"`
 	P99MS     float64 `json:"p99_ms"`
@@ -88,7 +94,7 @@ func (q Question) withDefaults() Question {
 		q.Placements = []string{Resident}
 	}
 	if q.Codes == nil {
-		q.Codes = []string{"uncoded", "trigonometric"}
+		q.Codes = []string{"uncoded", "trigonometric", "ortho-polynomial", "ortho-matdot", "rotation"}
 	}
 	q.Chunks, q.Steps = cmp.Or(q.Chunks, 4), cmp.Or(q.Steps, 100)
 	return q
@@ -141,6 +147,9 @@ func (q Question) layer(ctx context.Context, p Product) (LayerPlan, error) {
 	here := 1000 * p.local(q.Machines, q.Batch)
 	l := LayerPlan{Layer: p.Name, Candidates: []Candidate{{Placement: Local, StepMS: here, P99MS: here}}}
 	why := "there are no workers"
+	if len(q.Machines.Speeds) > 0 {
+		why = "no code that is considered can cut it"
+	}
 	for _, c := range q.candidates(p) {
 		if why = p.CannotBe(c.Placement, q.Batch, c.N, c.K); why != "" {
 			continue
@@ -174,6 +183,13 @@ func (q Question) candidates(p Product) []Candidate {
 	n := len(q.Machines.Speeds)
 	for _, placement := range q.Placements {
 		for _, name := range q.Codes {
+			if placement == Shipped {
+				list = append(list, q.shipped(p, name)...)
+				continue
+			}
+			if bilinear(name) {
+				continue
+			}
 			for _, k := range q.answers(name, n) {
 				c := Candidate{Placement: placement, Code: name, N: n, K: k, spec: coded.Spec{Name: name, N: n, K: k}}
 				if _, err := coded.New(c.spec); err == nil || q.K > 0 {
@@ -183,6 +199,33 @@ func (q Question) candidates(p Product) []Candidate {
 		}
 	}
 	return list
+}
+
+// shipped are the candidates with both factors coded by a code: for each number of
+// answers the numbers of blocks that ask least of a worker and suit the layer.
+func (q Question) shipped(p Product, name string) []Candidate {
+	n := len(q.Machines.Speeds)
+	if !bilinear(name) || p.Groups > 1 {
+		return nil
+	}
+	suits := func(l coded.LayerCut) bool {
+		batch, in, out := l.Finest(!p.First)
+		return q.Batch >= batch && p.In >= in && p.Out >= out
+	}
+	var list []Candidate
+	for _, k := range q.answers(name, n) {
+		spec, err := coded.FitLayer(coded.Spec{Name: name, N: n}, k, suits)
+		if err != nil || len(list) > 0 && list[len(list)-1].spec == spec {
+			continue
+		}
+		list = append(list, Candidate{Placement: Shipped, Code: name, N: n, K: k, M: spec.M, P: spec.P, Q: spec.Q, spec: spec})
+	}
+	return list
+}
+
+// bilinear tells whether a code is of a family for two factors.
+func bilinear(name string) bool {
+	return slices.ContainsFunc(coded.Families(), func(f coded.Family) bool { return f.Name == name && f.Kind == coded.Bilinear })
 }
 
 // answers are the k to consider for a code of n tasks: from half of them.
@@ -216,7 +259,7 @@ func (q Question) predict(ctx context.Context, p Product, c *Candidate) error {
 		return fmt.Errorf("plan: layer %s: %w", p.Name, err)
 	}
 	c.Worst, c.Median, c.Losses = conditions.Worst, conditions.Median, code.N()-code.Threshold()
-	c.where = &placed{name: p.Name, code: code, k: code.K(), chunks: min(q.Chunks, coded.Blocks(p.Out, c.K).Size)}
+	c.where = &placed{name: p.Name, code: code, work: 1 / code.Loads().Compute, chunks: min(q.Chunks, coded.Blocks(p.Out, c.K).Size)}
 	switch c.Placement {
 	case Resident:
 		c.where.costs = residentCosts(p, q.Batch, c.N, c.K)
@@ -224,10 +267,19 @@ func (q Question) predict(ctx context.Context, p Product, c *Candidate) error {
 			c.where.chunks = min(c.where.chunks, coded.Blocks(p.In, c.K).Size)
 		}
 	case Batch:
-		c.where.costs = batchCosts(p, q.Batch, c.N, c.K, q.Machines)
+		c.where.costs = batchCosts(p, q.Batch, c.N, c.K, q.Machines, c.Code == "trigonometric")
+		if c.where.costs.dW {
+			c.Gradient = c.where.costs.rounds[2].needed
+			c.Losses = c.N - c.Gradient
+		}
 		c.where.chunks = min(q.Chunks, coded.Blocks(q.Batch, c.K).Size)
 	case Shipped:
+		c.K = code.Threshold()
 		c.where.costs = shippedCosts(p, q.Batch, c.N, code.Loads())
+		c.where.chunks = q.Chunks
+		if cut, ok := code.LayerCut(); ok {
+			c.where.chunks = min(q.Chunks, coded.Blocks(p.Out, max(cut.M, cut.Q)).Size, coded.Blocks(p.In, cut.Q).Size)
+		}
 	}
 	c.Chunks = c.where.chunks
 	c.Bytes, c.Minimum = c.where.costs.bytes(c.N, c.K), minimum(c.Placement, p, q.Batch, c.N, c.K)

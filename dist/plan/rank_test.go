@@ -197,7 +197,7 @@ func TestBatchAndShipped(t *testing.T) {
 	conv := plan.Product{Name: "conv", Kind: plan.Conv2d, In: 256, Out: 256, Weights: 9 << 16, X: 1 << 16, Y: 1 << 16, Flops: 2 * 9 * 1 << 24}
 	q := plan.Question{
 		Machines: plan.LAN(100e9, workers(8, 20e9)...), Products: []plan.Product{conv}, Batch: 64,
-		Placements: []string{plan.Resident, plan.Batch, plan.Shipped}, Codes: []string{"trigonometric"}, K: 6,
+		Placements: []string{plan.Resident, plan.Batch, plan.Shipped}, Codes: []string{"trigonometric", "rotation"}, K: 6,
 	}
 	bytes := map[string]float64{}
 	for _, c := range ask(t, q).Layers[0].Candidates {
@@ -205,6 +205,9 @@ func TestBatchAndShipped(t *testing.T) {
 		if c.Placement != plan.Local && !(c.Bytes >= 0.999*c.Minimum && c.StepMS > 0 && c.Storage > 0) {
 			t.Errorf("%+v", c)
 		}
+	}
+	if len(bytes) != 4 {
+		t.Errorf("placements %v, want all four", bytes)
 	}
 	// The activations are 16.8 MB a batch, the weights 2.4: coded blocks of the batch are the least.
 	if !(bytes[plan.Batch] < bytes[plan.Resident]/3) {
@@ -215,6 +218,32 @@ func TestBatchAndShipped(t *testing.T) {
 		if c.Placement == plan.Batch {
 			t.Error("a batch of 5 is cut into 6 blocks")
 		}
+	}
+}
+
+// Without delays a shipped layer takes what its three products take at the workers, each
+// of which does the code's part of them.
+func TestShipped(t *testing.T) {
+	const flops, speed = 64 * 2 << 24, 20e9
+	q := plan.Question{
+		Machines: free(speed, workers(8, speed)...), Products: []plan.Product{wide}, Batch: 64, Must: true,
+		Placements: []string{plan.Shipped}, Codes: []string{"uncoded", "ortho-polynomial", "trigonometric"}, K: 6,
+	}
+	a := ask(t, q)
+	c := a.Layers[0].Chosen
+	if c.Placement != plan.Shipped || c.Code != "ortho-polynomial" || c.K != 6 || c.M*c.Q != 6 || c.Losses != 2 {
+		t.Errorf("chosen %+v, want any 6 of 8 by ortho-polynomial", c)
+	}
+	// Nobody is slow: all eight share the chunks.
+	near(t, "a step", a.StepMS, 1000*3*flops/speed/8, 0.1)
+	q.Products[0].Groups = 2
+	if c := ask(t, q).Layers[0].Chosen; c.Placement != plan.Local {
+		t.Errorf("a layer of groups is %s", c.Placement)
+	}
+	q.Products = []plan.Product{wide}
+	q.Products[0].In = 1
+	if c := ask(t, q).Layers[0].Chosen; c.Placement != plan.Local {
+		t.Errorf("a layer of one input is %s", c.Placement)
 	}
 }
 

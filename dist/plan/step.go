@@ -17,7 +17,7 @@ type placed struct {
 	chunks   int
 	costs    costs
 	strategy sim.Strategy
-	k        int
+	work     float64 // of the whole product, in shards
 }
 
 // action is one thing that the coordinator does in a step: something of its own, or
@@ -129,7 +129,7 @@ func (c *cluster) product(ctx context.Context, l *placed, r round) error {
 	}
 	c.round++
 	s, err := sim.Run(ctx, sim.Config{
-		Job: sim.Job{Workers: n, Work: float64(l.k)}, Strategy: l.strategyFor(r), Model: model, Seed: c.seed + c.round, Rounds: 1, Queue: c.Queue,
+		Job: sim.Job{Workers: n, Work: l.work}, Strategy: l.strategyFor(r), Model: model, Seed: c.seed + c.round, Rounds: 1, Queue: c.Queue,
 		Link: sim.Link{Latency: c.Latency / unit, Result: r.back * float64(n) / c.Bandwidth / unit},
 	})
 	if err != nil {
@@ -151,7 +151,7 @@ func (c *cluster) product(ctx context.Context, l *placed, r round) error {
 // are there as the round needs.
 func (l *placed) strategyFor(r round) sim.Strategy {
 	if r.needed > 0 {
-		return scaled{sim.Adaptive{K: r.needed, Chunks: l.chunks}, float64(r.needed) / float64(l.k)}
+		return scaled{sim.Adaptive{K: r.needed, Chunks: l.chunks}, float64(r.needed) / l.work}
 	}
 	return sim.Coded{Code: l.code, Chunks: l.chunks}
 }
