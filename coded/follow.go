@@ -1,9 +1,6 @@
 package coded
 
-import (
-	"math"
-	"math/rand/v2"
-)
+import "math/rand/v2"
 
 // Follower tells whether what the slots of a placed layer give is right without
 // holding their shards. It follows secret sums of the weights, those of Freivalds'
@@ -33,11 +30,10 @@ type FollowerFactory func(l Layer, rng *rand.Rand) (Follower, error)
 
 // FollowedVerifier returns the Verifier of products X F^T for a matrix F that is
 // not at hand: from the signs, one for each row of F, and the sums of F's rows with
-// those signs, one for each column. The norm is that of F, by Frobenius; what the
-// sums may be off by is added to it, as a multiple of 2^-24 of the norm.
-func FollowedVerifier(signs, sums []float32, norm, off float64) *Verifier {
+// those signs, one for each column.
+func FollowedVerifier(signs, sums []float32, r Rounding) *Verifier {
 	return &Verifier{
-		form: XFT, out: len(signs), inner: len(sums), norm: norm * (1 + off/math.Sqrt(float64(max(1, len(sums))))),
+		form: XFT, out: len(signs), rounding: r,
 		signs: [][]float32{signs}, parts: []kept{{inner: len(sums), sums: [][]float32{sums}}},
 	}
 }

@@ -54,12 +54,11 @@ const (
 //
 // A Verifier is immutable, and safe for concurrent use.
 type Verifier struct {
-	form  Form
-	out   int         // rows of F X, columns of X F: what the signs are for
-	inner int         // t
-	norm  float64     // of F
-	signs [][]float32 // for each repetition
-	parts []kept
+	form     Form
+	out      int // rows of F X, columns of X F: what the signs are for
+	rounding Rounding
+	signs    [][]float32 // for each repetition
+	parts    []kept
 }
 
 // kept is one of the matrices side by side that F is made of.
@@ -94,13 +93,13 @@ func NewVerifier(form Form, reps int, rng *rand.Rand, f ...Tensor) (*Verifier, e
 			return nil, shapeError(fmt.Sprintf("%s: matrix %d", what, i), x, withSize([]int{-1, -1}, outer, v.out), "")
 		}
 		v.out = x.Shape[outer]
-		v.inner += x.Shape[1-outer]
+		v.rounding.Terms += x.Shape[1-outer]
 		squares += kernel.SumSquares(x.Data)
 	}
 	if math.IsNaN(squares) || math.IsInf(squares, 0) {
 		return nil, fmt.Errorf("coded: %s: the squares of the matrix add up to %v, want finite numbers", what, squares)
 	}
-	v.norm = math.Sqrt(squares)
+	v.rounding.Norm = math.Sqrt(squares)
 	for range reps {
 		v.signs = append(v.signs, drawSigns(rng, v.out))
 	}
@@ -261,6 +260,29 @@ func addColumnSums(dst []float64, x, w []float32) {
 	}
 }
 
+// judge compares the sums of a result with those of the product.
+func (v *Verifier) judge(got, want []float64, result Tensor, x []Tensor) error {
+	err := v.rounding.Judge(got, want, func(line int) (squares, operand float64) {
+		for _, part := range x {
+			operand += v.lineSquares(part, line, len(want))
+		}
+		return v.lineSquares(result, line, len(want)), operand
+	})
+	if err != nil {
+		err.Column = v.form == FX
+		return err
+	}
+	return nil
+}
+
+// Rounding tells which differences between sums with random signs rounding explains:
+// those within the limit of Verifier.
+type Rounding struct {
+	Terms int     // in each sum of a product: t
+	Norm  float64 // of the matrix that multiplies, by Frobenius: |F|
+	Off   float64 // by which that matrix may be off in addition, in units of 2^-24 |F|
+}
+
 // The parts of the limit, see Verifier.
 const (
 	roundoff    = 1.0 / (1 << 24)
@@ -268,22 +290,23 @@ const (
 	quickMargin = 8
 )
 
-// judge compares the sums of a result with those of the product.
-func (v *Verifier) judge(got, want []float64, result Tensor, x []Tensor) error {
-	unit := roundoff * math.Sqrt(float64(v.inner))
+// Judge compares the sums of a result, one for each of its lines, with those of the
+// product, and returns nil if rounding explains all differences. squares gives the
+// sums of squares of a line: of the result, and of the operand's elements that it
+// is made of. It is asked about few lines of an honest result.
+func (r Rounding) Judge(got, want []float64, squares func(line int) (result, operand float64)) *VerifyError {
+	t := float64(max(1, r.Terms))
+	unit := roundoff * math.Sqrt(t)
 	quick := quickMargin * unit * norm(want) / math.Sqrt(float64(max(1, len(want))))
 	for i, w := range want {
 		d := math.Abs(got[i] - w)
 		if d <= quick && !math.IsInf(d, 0) {
 			continue
 		}
-		var squares float64
-		for _, part := range x {
-			squares += v.lineSquares(part, i, len(want))
-		}
-		limit := unit * (margin*math.Sqrt(v.lineSquares(result, i, len(want))) + v.norm*math.Sqrt(squares))
+		result, operand := squares(i)
+		limit := unit * (margin*math.Sqrt(result) + (1+r.Off/math.Sqrt(t))*r.Norm*math.Sqrt(operand))
 		if !(d <= limit) || math.IsInf(d, 0) {
-			return &VerifyError{Column: v.form == FX, Line: i, Difference: d, Limit: limit}
+			return &VerifyError{Line: i, Difference: d, Limit: limit}
 		}
 	}
 	return nil

@@ -67,8 +67,8 @@ func (v *Verifier) worst(result, x Tensor) float64 {
 		v.add(got, result, z)
 		v.add(want, x, v.parts[0].sums[rep])
 		for i := range got {
-			limit := roundoff * math.Sqrt(float64(v.inner)) *
-				(margin*math.Sqrt(v.lineSquares(result, i, lines)) + v.norm*math.Sqrt(v.lineSquares(x, i, lines)))
+			limit := roundoff * math.Sqrt(float64(v.rounding.Terms)) *
+				(margin*math.Sqrt(v.lineSquares(result, i, lines)) + v.rounding.Norm*math.Sqrt(v.lineSquares(x, i, lines)))
 			if d := math.Abs(got[i] - want[i]); d > 0 {
 				worst = max(worst, d/limit)
 			}

@@ -106,7 +106,9 @@
 // a coded.Follower follows s_i = F_i^T z for secret signs z by the same updates, and
 // an honest chunk R = X F_i^T has R z = X s_i (Freivalds, IFIP Congress 1977). Who
 // answers wrongly, because it lies or because a bit has flipped in its shard, loses
-// its shards, is left alone for a time that doubles, and is then repaired.
+// its shards, is left alone for a time that doubles, and is then repaired. A
+// convolution is tested alike, since it is linear in its weights, and so are products
+// with coded batches, for which the weights themselves are known.
 //
 // # Losses
 //
@@ -138,7 +140,9 @@
 // A layer's operands are paired in their order within a training step: the first
 // forward operand kept with the first backward one. Without Verification a
 // worker that answers wrongly is believed; with it, what workers donate to one
-// another is not tested until they answer with it, nor are momenta. Of two workers
+// another is not tested until they answer with it. Momenta are followed, and not
+// tested: a wrong one is found by the weights that come of it. Nor are products of
+// two operands. Of two workers
 // of one name the one that came first stays, as long as it answers.
 //
 // Whoever holds the key is trusted with the memory limits that the frames have,

@@ -384,6 +384,25 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// Convolutions are tested as well, resident ones and those with coded batches.
+func TestVerifyConvolutions(t *testing.T) {
+	for _, placement := range []string{"resident", "batch"} {
+		t.Run(placement, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			rest, status := start(t, "run", "--dataset=synthetic", "--model=lenet", "--steps=30", "--batch=16", "--json=-",
+				"--placement="+placement, "--verify", "--inject=corrupt:2@p=1").wait()
+			if status != exitDone || !strings.Contains(rest, `"worker":"worker-2","state":"quarantined"`) {
+				t.Errorf("exit status %d, want 0 after a quarantine: %s", status, rest)
+			}
+			for _, honest := range []string{"1", "3", "4", "5", "6"} {
+				if strings.Contains(rest, `"worker":"worker-`+honest+`","state":"quarantined"`) {
+					t.Errorf("worker-%s, which is honest, was quarantined: %s", honest, rest)
+				}
+			}
+		})
+	}
+}
+
 // Whoever reads the output may go away; what was learnt stays.
 func TestClosedOutput(t *testing.T) {
 	t.Chdir(t.TempDir())

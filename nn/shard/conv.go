@@ -2,7 +2,6 @@ package shard
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/coda-ml/coda/coded"
 	"github.com/coda-ml/coda/internal/kernel"
@@ -112,15 +111,9 @@ func (s *Conv2d) channels(p coded.Product, lo, hi int) []float32 {
 // the coded output channels of dY, dR that for the coded input channels of X
 // and dY.
 func (s *Conv2d) Accumulate(x, dy coded.Tensor) error {
-	g, err := s.config.geometryOf(coded.Forward, x.Shape)
-	if err == nil && len(x.Data) != elements(x.Shape) {
-		err = fmt.Errorf("%d values of shape %v", len(x.Data), x.Shape)
-	}
+	g, err := s.config.pair(s.name, x, dy)
 	if err != nil {
-		return fmt.Errorf("%s: X: %w", s.name, err)
-	}
-	if want := []int{g.N, g.CO, g.OutH(), g.OutW()}; !slices.Equal(dy.Shape, want) || len(dy.Data) != elements(want) {
-		return fmt.Errorf("%s: dY has shape %v and %d values, want %v for X of shape %v", s.name, dy.Shape, len(dy.Data), want, x.Shape)
+		return err
 	}
 	out, in := s.config.blocks(len(s.row))
 	block, err := s.encode(&s.f, dy, out)
@@ -139,6 +132,21 @@ func (s *Conv2d) Accumulate(x, dy coded.Tensor) error {
 	}
 	s.pending = true
 	return nil
+}
+
+// pair returns the geometry of the layer for X, if dY fits it; name is for errors.
+func (c Conv2dConfig) pair(name string, x, dy coded.Tensor) (kernel.Conv, error) {
+	g, err := c.geometryOf(coded.Forward, x.Shape)
+	if err == nil && len(x.Data) != elements(x.Shape) {
+		err = fmt.Errorf("%d values of shape %v", len(x.Data), x.Shape)
+	}
+	if err != nil {
+		return g, fmt.Errorf("%s: X: %w", name, err)
+	}
+	if want := []int{g.N, g.CO, g.OutH(), g.OutW()}; !shaped(dy, want) {
+		return g, fmt.Errorf("%s: dY has shape %v and %d values, want %v for X of shape %v", name, dy.Shape, len(dy.Data), want, x.Shape)
+	}
+	return g, nil
 }
 
 // encode combines the blocks of channels of x, within each group.

@@ -49,6 +49,11 @@
 //	...
 //	y, err := s.Multiply(coded.Forward, coded.NewTensor(2, 784), 3) // columns 15 to 20 of 25
 //
+// Followers, by [Followers], know sums of the weights with secret signs and tell
+// from them whether answers and states are right (Freivalds' test), without any shard.
+// They follow the momenta as well, which they need, but do not test them: a wrong
+// momentum is found by the weights that come of it. Gradients are not tested.
+//
 // [Local] runs all shards of a code in one process: a coded.Executor for tests,
 // for examples and for trying codes on one machine.
 //

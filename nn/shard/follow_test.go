@@ -16,29 +16,63 @@ import (
 type followedLayer struct {
 	t        *testing.T
 	rng      *rand.Rand
-	config   shard.LinearConfig
 	layer    coded.Layer
-	shards   []*shard.Linear
-	follower *shard.LinearFollower
+	shapes   map[coded.Product][]int // of the operands of one sample, of the products that there are
+	shards   []coded.Shard
+	follower coded.Follower
+	update   func() (x, dy coded.Tensor) // the operands of an update
 }
 
 func newFollowedLayer(t *testing.T, code coded.Spec, c shard.LinearConfig, chunks int) *followedLayer {
 	t.Helper()
-	return follow(t, newLayer(t, "fc", c, code, chunks), c)
+	return followLinear(t, newLayer(t, "fc", c, code, chunks), c)
 }
 
-func follow(t *testing.T, l coded.Layer, c shard.LinearConfig) *followedLayer {
+func followLinear(t *testing.T, l coded.Layer, c shard.LinearConfig) *followedLayer {
 	t.Helper()
-	f := &followedLayer{t: t, rng: rand.New(rand.NewPCG(7, 7)), config: c, layer: l}
-	f.shards = newShards(t, f.layer, c, normal(f.rng, c.In*c.Out), normal(f.rng, c.In*c.Out))
+	shapes := map[coded.Product][]int{coded.Forward: {c.In}}
+	if c.Backward {
+		shapes[coded.Backward] = []int{c.Out}
+	}
+	f := follow(t, l, shapes, c.In*c.Out, c.Encode)
+	f.update = func() (x, dy coded.Tensor) { return f.random(5, c.In), f.random(5, c.Out) }
+	return f
+}
+
+// follow makes a layer with random weights and momenta.
+func follow(t *testing.T, l coded.Layer, shapes map[coded.Product][]int, weights int,
+	encode func(weight, momentum []float32, code *coded.Code, slot int) ([]coded.Tensor, error)) *followedLayer {
+	t.Helper()
+	f := &followedLayer{t: t, rng: rand.New(rand.NewPCG(7, 7)), layer: l, shapes: shapes}
+	code, weight, momentum := newCode(t, l.Code), normal(f.rng, weights), normal(f.rng, weights)
+	for slot := range code.N() {
+		s, err := shard.Factories()[l.Kind](l, slot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		state, err := encode(weight, momentum, code, slot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.SetState(state); err != nil {
+			t.Fatal(err)
+		}
+		f.shards = append(f.shards, s)
+	}
 	var err error
-	if f.follower, err = shard.NewLinearFollower(f.layer, f.rng); err != nil {
+	if f.follower, err = shard.Followers()[l.Kind](l, f.rng); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.follower.Reset(f.states()); err != nil {
 		t.Fatal(err)
 	}
 	return f
+}
+
+func (f *followedLayer) random(shape ...int) coded.Tensor {
+	x := coded.NewTensor(shape...)
+	copy(x.Data, normal(f.rng, len(x.Data)))
+	return x
 }
 
 func (f *followedLayer) states() (states []coded.ShardState) {
@@ -52,8 +86,7 @@ func (f *followedLayer) states() (states []coded.ShardState) {
 func (f *followedLayer) train(u coded.Update, pairs int) {
 	f.t.Helper()
 	for range pairs {
-		x := matrix(5, f.config.In, normal(f.rng, 5*f.config.In))
-		dy := matrix(5, f.config.Out, normal(f.rng, 5*f.config.Out))
+		x, dy := f.update()
 		for _, s := range f.shards {
 			if err := s.Accumulate(x, dy); err != nil {
 				f.t.Fatal(err)
@@ -74,10 +107,7 @@ func (f *followedLayer) train(u coded.Update, pairs int) {
 }
 
 func (f *followedLayer) operand(p coded.Product) coded.Tensor {
-	if p == coded.Backward {
-		return matrix(3, f.config.Out, normal(f.rng, 3*f.config.Out))
-	}
-	return matrix(3, f.config.In, normal(f.rng, 3*f.config.In))
+	return f.random(append([]int{3}, f.shapes[p]...)...)
 }
 
 // multiply is a copy of what a slot answers.
@@ -87,13 +117,13 @@ func (f *followedLayer) multiply(p coded.Product, slot, chunk int, x coded.Tenso
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return matrix(y.Shape[0], y.Shape[1], append([]float32(nil), y.Data...))
+	return clone(y)
 }
 
 // each calls do for every product, slot and chunk.
 func (f *followedLayer) each(do func(p coded.Product, slot, chunk int)) {
 	for _, p := range []coded.Product{coded.Forward, coded.Backward} {
-		if p == coded.Backward && !f.config.Backward {
+		if f.shapes[p] == nil {
 			continue
 		}
 		for slot := range f.shards {
@@ -159,7 +189,7 @@ func TestFollowerByBatch(t *testing.T) {
 	config := shard.LinearConfig{In: 13, Out: 11, Backward: true}
 	l := newLayer(t, "fc", config, trigonometric(5, 3), 3)
 	l.ByBatch = true
-	f := follow(t, l, config)
+	f := followLinear(t, l, config)
 	f.train(coded.Update{Step: 1, LR: 0.01, Scale: 1}, 2)
 	f.honest("after an update")
 	x := f.operand(coded.Forward)

@@ -94,17 +94,11 @@ func (s *Gradient) multiplyLinear(dy, x coded.Tensor, chunk int) (coded.Tensor, 
 }
 
 func (s *Gradient) multiplyConv(dy, x coded.Tensor, chunk int) (coded.Tensor, error) {
-	g, err := s.conv.geometryOf(coded.Forward, x.Shape)
-	if err == nil && len(x.Data) != elements(x.Shape) {
-		err = fmt.Errorf("%d values of shape %v", len(x.Data), x.Shape)
-	}
+	g, err := s.conv.pair(s.name, x, dy)
 	if err != nil {
-		return coded.Tensor{}, fmt.Errorf("%s: X: %w", s.name, err)
+		return coded.Tensor{}, err
 	}
 	plane := g.OutH() * g.OutW()
-	if want := []int{g.N, g.CO, g.OutH(), g.OutW()}; !shaped(dy, want) {
-		return coded.Tensor{}, fmt.Errorf("%s: dY has shape %v and %d values, want %v for X of shape %v", s.name, dy.Shape, len(dy.Data), want, x.Shape)
-	}
 	data := dy.Data
 	lo, hi := ChunkRange(g.CO, s.chunks, chunk)
 	if hi-lo < g.CO {
