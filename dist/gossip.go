@@ -22,6 +22,7 @@ type gossipNet struct {
 	udp       *net.UDPConn
 	cut       *Cut // nil: none
 	entry     *admission
+	probe     probe
 	packets   chan *memberlist.Packet // unbuffered, never closed
 	streams   chan net.Conn           // unbuffered, never closed
 
@@ -112,6 +113,9 @@ func (g *gossipNet) Loopback() bool { return isLoopback(g.tcp.Addr()) }
 
 func (g *gossipNet) acceptStreams() {
 	acceptAll(g.ctx, g.cut.listener(g.tcp), func(c net.Conn) {
+		if g.probe.took(c) {
+			return
+		}
 		e := g.entry.enter(c)
 		if e == nil {
 			return
@@ -133,7 +137,7 @@ func (g *gossipNet) readPackets() {
 		if errors.Is(err, net.ErrClosed) || g.ctx.Err() != nil {
 			return
 		}
-		if err != nil || n == 0 || g.cut.over() != nil {
+		if err != nil || n == 0 || g.cut.over() != nil || g.probe.tookPacket(buf[:n]) {
 			continue // of no use, or lost; the next read waits
 		}
 		packet := &memberlist.Packet{Buf: append([]byte(nil), buf[:n]...), From: from, Timestamp: now}

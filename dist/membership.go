@@ -69,6 +69,9 @@ type Membership struct {
 	log    *slog.Logger
 	timing gossipTiming
 	list   *memberlist.Memberlist
+
+	transport Transport
+
 	roster *roster
 	rejoin *rejoiner
 
@@ -157,6 +160,8 @@ func newMembership(ctx context.Context, config MembershipConfig, transport Trans
 		log:    config.Log,
 		roster: newRoster(),
 		meta:   newMetadata(),
+
+		transport: transport,
 	}
 	if m.log == nil {
 		m.log = slog.Default()

@@ -150,3 +150,24 @@ func TestDockerfile(t *testing.T) {
 	}
 	parses(t, args)
 }
+
+func TestWorkerDataAddress(t *testing.T) {
+	for _, c := range []struct{ bind, data, want string }{
+		{"10.0.0.3:7946", "", "10.0.0.3:0"},
+		{"10.0.0.3:7946", ":7947", "10.0.0.3:7947"},
+		{":7946", ":7947", ":7947"},
+		{"10.0.0.3:7946", "127.0.0.1:7947", "127.0.0.1:7947"},
+		{"[fd00::3]:7946", ":7947", "[fd00::3]:7947"},
+	} {
+		w := workerCmd{Bind: c.bind, Data: c.data}
+		if got, err := w.dataAddr(); err != nil || got != c.want {
+			t.Errorf("--bind %s --data %q: data at %q, %v; want %s", c.bind, c.data, got, err, c.want)
+		}
+	}
+	for _, c := range []struct{ bind, data, want string }{{"10.0.0.3", "", "--bind 10.0.0.3: "}, {":7946", "7947", "--data 7947: "}} {
+		w := workerCmd{Bind: c.bind, Data: c.data}
+		if _, err := w.dataAddr(); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("--bind %s --data %q: error %v, want %q", c.bind, c.data, err, c.want)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,8 @@ import (
 // workerCmd serves a cluster until it is interrupted.
 type workerCmd struct {
 	Join      []string `placeholder:"HOST:PORT" help:"Members of the cluster to join, separated by commas; they need not be up yet."`
-	Bind      string   `default:"127.0.0.1:7946" placeholder:"ADDR" help:"Address of the gossip, TCP and UDP; data has a free port of the same host (default ${default})."`
+	Bind      string   `default:"127.0.0.1:7946" placeholder:"ADDR" help:"Address of the gossip, TCP and UDP (default ${default})."`
+	Data      string   `placeholder:"ADDR" help:"Address of the data, TCP: host:port or :port, for firewalls (default: a free port of --bind's host)."`
 	Advertise string   `placeholder:"ADDR" help:"Address that others use to reach this machine, if another."`
 	Key       string   `placeholder:"FILE" help:"Cluster key, required off loopback; '-': the first line of standard input."`
 	Name      string   `placeholder:"NAME" help:"Name of the worker (default: the host's name and the process's number)."`
@@ -83,9 +85,9 @@ func (w *workerCmd) readKey(stdin *bufio.Reader) (dist.Key, error) {
 }
 
 func (w *workerCmd) serve(ctx context.Context, t terminal, key dist.Key, faults *misbehaviour, log *slog.Logger) (err error) {
-	host, _, err := net.SplitHostPort(w.Bind)
+	data, err := w.dataAddr()
 	if err != nil {
-		return usageError{fmt.Errorf("--bind %s: %w", w.Bind, err)}
+		return usageError{err}
 	}
 	monitor, err := openMonitor(ctx, w.observeFlags)
 	if err != nil {
@@ -96,8 +98,11 @@ func (w *workerCmd) serve(ctx context.Context, t terminal, key dist.Key, faults 
 	if w.Orders {
 		wire.Cut = &faults.cut
 	}
-	listener, err := wire.Listen(ctx, net.JoinHostPort(host, "0"))
+	listener, err := wire.Listen(ctx, data)
 	if err != nil {
+		if w.Data != "" {
+			return fmt.Errorf("--data %s: %w", w.Data, err)
+		}
 		return fmt.Errorf("--bind %s: %w", w.Bind, err)
 	}
 	members, err := dist.Join(ctx, dist.MembershipConfig{
@@ -112,8 +117,8 @@ func (w *workerCmd) serve(ctx context.Context, t terminal, key dist.Key, faults 
 		defer cancel()
 		err = errors.Join(err, members.Leave(leave))
 	}()
-	if err := listener.Reach(ctx, members.Self().Addr); err != nil && ctx.Err() == nil {
-		log.Warn("other machines may not reach this worker: see --bind and --advertise", "err", err)
+	if err := errors.Join(listener.Reach(ctx, members.Self().Addr), members.Reach(ctx)); err != nil && ctx.Err() == nil {
+		log.Warn("other machines may not reach this worker: see --bind, --data and --advertise", "err", err)
 	}
 	worker, err := dist.NewWorker(dist.WorkerConfig{
 		Name: w.Name, Addr: members.Self().Addr, Handlers: shard.Factories(), Dial: wire.Dial, Pace: w.Pace, Log: log,
@@ -140,6 +145,22 @@ func (w *workerCmd) serve(ctx context.Context, t terminal, key dist.Key, faults 
 		}
 	})
 	return worker.Serve(serving, listener)
+}
+
+// dataAddr is where the data plane listens.
+func (w *workerCmd) dataAddr() (string, error) {
+	bind, _, err := net.SplitHostPort(w.Bind)
+	if err != nil {
+		return "", fmt.Errorf("--bind %s: %w", w.Bind, err)
+	}
+	if w.Data == "" {
+		return net.JoinHostPort(bind, "0"), nil
+	}
+	host, port, err := net.SplitHostPort(w.Data)
+	if err != nil {
+		return "", fmt.Errorf("--data %s: %w", w.Data, err)
+	}
+	return net.JoinHostPort(cmp.Or(host, bind), port), nil
 }
 
 // drainTime bounds how long a worker that is told to stop tells the others.
