@@ -199,7 +199,7 @@ func (c *Coordinator) nextTask(l *link) (*Message, func()) {
 		chunk, after, ok := r.cover.next(l.slot, load == 0, r.elapsed())
 		if !ok {
 			if after > 0 {
-				l.later.Reset(time.Duration(after * float64(time.Second)))
+				l.later.Reset(max(time.Duration(after*float64(time.Second)), time.Microsecond)) // rounded down, it may be now
 			}
 			continue
 		}

@@ -101,7 +101,7 @@ func (c *copies) train(t *testing.T, steps, repairs int) {
 	onStep := func(_ context.Context, s train.StepInfo) error {
 		for ; made*steps < s.Step*repairs; made++ {
 			order := r.Perm(c.code.N())
-			c.repair(t, layers, order[0], order[1:len(order)-1]) // one more is missing
+			c.repair(t, layers, order[0], order[1:])
 		}
 		if s.Step%(steps/4) == 0 {
 			t.Logf("step %d", s.Step)

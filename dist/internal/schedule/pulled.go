@@ -143,7 +143,11 @@ func (s *Pulled) double(worker int, now float64) (chunk int, after float64, ok b
 	case math.IsInf(after, 1):
 		return 0, 0, false
 	}
-	return 0, max(after, need/8), false
+	after = max(after, need/8)
+	if now+after == now && after > 0 {
+		after = math.Nextafter(now, math.Inf(1)) - now
+	}
+	return 0, after, false
 }
 
 // expect looks ahead, if much has changed since it did so last: with thousands of
