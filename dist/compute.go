@@ -19,71 +19,106 @@ type (
 	updateFlopsTeller interface{ UpdateFlops(x []int) float64 }
 )
 
-// compute does tasks and operations until the session or ctx ends.
+// compute does tasks and operations, one at a turn, until the session or ctx ends.
 func (s *session) compute(ctx context.Context) {
-	for ctx.Err() == nil && s.ctx.Err() == nil {
+	defer s.w.engine.leave(s.turn)
+	for s.await(ctx) {
 		t, h, op, operand := s.pick()
-		var err error
 		switch {
 		case t != nil:
-			s.multiply(ctx, t, h, operand)
+			m, sent := s.multiply(ctx, t, h, operand)
 			operand.release()
-		case op != nil:
-			err = s.operate(ctx, h, op)
-		default:
-			select {
-			case <-s.wake:
-			case <-ctx.Done():
-			case <-s.ctx.Done():
+			s.w.engine.leave(s.turn)
+			if m != nil {
+				s.send(m, sent) // it may have to wait
 			}
-		}
-		if err != nil {
-			s.fail(h, op, err)
+		case op != nil:
+			err := s.operate(ctx, h, op)
+			s.w.engine.leave(s.turn)
+			if err != nil {
+				s.fail(h, op, err)
+			}
+		default: // it has been called off
+			s.w.engine.leave(s.turn)
 		}
 	}
 }
 
-// pick chooses what to do next. Products that can be computed now come first,
-// since the coordinator waits for them; then the operations of the shard that
-// the oldest waiting product needs; then the oldest operation.
+// await waits for something to do and for the turn to do it. It returns false when
+// the session or ctx has ended.
+func (s *session) await(ctx context.Context) bool {
+	for ctx.Err() == nil && s.ctx.Err() == nil {
+		s.w.engine.want(s.turn, s.urgency())
+		select {
+		case <-s.turn.ready:
+			return ctx.Err() == nil && s.ctx.Err() == nil
+		case <-s.wake:
+		case <-ctx.Done():
+		case <-s.ctx.Done():
+		}
+	}
+	return false
+}
+
+// next chooses what to do. Products that can be computed now come first, since the
+// coordinator waits for them: that of s.tasks[i]; then the operations of the shard
+// that the oldest waiting product needs; then the oldest operation. It needs mu.
+func (s *session) next() (u urgency, h *heldShard, i int) {
+	u = nothing
+	for i, t := range s.tasks {
+		of := s.shards[t.Layer]
+		switch {
+		case of == nil:
+		case of.serves(t.State):
+			return urgentProduct, of, i
+		case h == nil && of.ready():
+			u, h = urgentOperation, of
+		}
+	}
+	if h != nil {
+		return u, h, 0
+	}
+	for _, of := range s.shards {
+		if of.ready() && (h == nil || of.ops[0].at < h.ops[0].at) {
+			u, h = otherOperation, of
+		}
+	}
+	return u, h, 0
+}
+
+func (s *session) urgency() urgency {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u, _, _ := s.next()
+	return u
+}
+
+// pick takes what is next out of its queue: a task with its operand, or an
+// operation.
 func (s *session) pick() (*task, *heldShard, *operation, *counted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var best *heldShard
-	for i, t := range s.tasks {
-		h := s.shards[t.Layer]
-		if h == nil {
-			continue
-		}
-		if h.serves(t.State) {
-			s.tasks = slices.Delete(s.tasks, i, i+1)
-			s.running = t
-			if t.rows != nil {
-				return t, h, nil, t.rows
-			}
-			return t, h, nil, s.rounds[t.Round].retain()
-		}
-		if best == nil && h.ready() {
-			best = h
-		}
-	}
-	if best == nil {
-		for _, h := range s.shards {
-			if h.ready() && (best == nil || h.ops[0].at < best.ops[0].at) {
-				best = h
-			}
-		}
-	}
-	if best == nil {
+	u, h, i := s.next()
+	switch u {
+	case nothing:
 		return nil, nil, nil, nil
+	case urgentProduct:
+		t := s.tasks[i]
+		s.tasks = slices.Delete(s.tasks, i, i+1)
+		s.running = t
+		if t.rows != nil {
+			return t, h, nil, t.rows
+		}
+		return t, h, nil, s.rounds[t.Round].retain()
 	}
-	op := best.ops[0]
-	best.ops = best.ops[1:]
-	return nil, best, op, nil
+	op := h.ops[0]
+	h.ops = h.ops[1:]
+	return nil, h, op, nil
 }
 
-// multiply computes a chunk and sends it.
-func (s *session) multiply(ctx context.Context, t *task, h *heldShard, x *counted) {
+// multiply computes a chunk and returns the message that tells of it, nil if it is
+// to be lost.
+func (s *session) multiply(ctx context.Context, t *task, h *heldShard, x *counted) (m *Message, sent func()) {
 	begin := time.Now()
 	var result *counted
 	flops := 0.0
@@ -114,7 +149,7 @@ func (s *session) multiply(ctx context.Context, t *task, h *heldShard, x *counte
 	if err == nil {
 		flops *= min(done, s.dawdle(ctx, t.came, begin, flops, s.slowness(t), t.cancelled))
 	}
-	m := &Message{Header: Header{
+	m = &Message{Header: Header{
 		Kind: KindResult, Layer: t.Layer, Round: t.Round, Product: t.Product, Slot: t.Slot, Chunk: t.Chunk, Step: t.Step,
 		Flops: flops, Nanos: int64(time.Since(begin)),
 	}}
@@ -130,19 +165,19 @@ func (s *session) multiply(ctx context.Context, t *task, h *heldShard, x *counte
 		s.w.totals.cancelled.Add(1)
 	case s.w.cfg.Tamper != nil && !s.w.cfg.Tamper(t.info(), t.Chunk, result.tensor):
 		result.release()
-		return
+		return nil, nil
 	default:
 		s.w.totals.tasks.Add(1)
 		m.Tensors = []coded.Tensor{result.tensor}
 	}
-	s.send(m, result.release)
+	return m, result.release
 }
 
 func (t *task) info() ProductInfo {
 	return ProductInfo{Layer: t.Layer, Product: t.Product, Round: t.Round, Step: t.Step, Slot: t.Slot}
 }
 
-// slowness asks once for every product.
+// slowness asks once for every product, for all seats.
 func (s *session) slowness(t *task) float64 {
 	if s.w.cfg.Slow == nil {
 		return 1
@@ -153,7 +188,9 @@ func (s *session) slowness(t *task) float64 {
 	if known {
 		return factor
 	}
-	factor = s.w.cfg.Slow(t.info())
+	if factor, known = s.w.factor(s.run, t.Round); !known {
+		factor = s.w.cfg.Slow(t.info())
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, live := s.rounds[t.Round]; live { // else it has just been cancelled
@@ -172,10 +209,10 @@ const lag = 10 * time.Millisecond
 // begins as soon as it is free, whatever holds this process up for a moment. It
 // returns early, with the part of the work that was done, when stop is closed.
 func (s *session) dawdle(ctx context.Context, came, begin time.Time, flops, factor float64, stop <-chan struct{}) (done float64) {
-	now := time.Now()
+	e, now := &s.w.engine, time.Now()
 	end := begin.Add(time.Duration(float64(now.Sub(begin)) * max(factor, 1)))
 	if pace := s.w.cfg.Pace; pace > 0 && flops > 0 {
-		for _, t := range []time.Time{s.busy, begin.Add(-lag)} {
+		for _, t := range []time.Time{e.busy, begin.Add(-lag)} {
 			if t.After(came) {
 				came = t
 			}
@@ -185,9 +222,9 @@ func (s *session) dawdle(ctx context.Context, came, begin time.Time, flops, fact
 		}
 		end = begin.Add(time.Duration(flops / pace * max(factor, 1))) // flops per GFLOP/s are nanoseconds
 	}
-	s.busy = end
+	e.busy = end
 	if !end.After(now) {
-		s.busy = now
+		e.busy = now
 		return 1
 	}
 	timer := time.NewTimer(end.Sub(now))
@@ -195,8 +232,8 @@ func (s *session) dawdle(ctx context.Context, came, begin time.Time, flops, fact
 	select {
 	case <-timer.C:
 	case <-stop:
-		s.busy = time.Now()
-		return min(1, float64(s.busy.Sub(begin))/float64(end.Sub(begin)))
+		e.busy = time.Now()
+		return min(1, float64(e.busy.Sub(begin))/float64(end.Sub(begin)))
 	case <-ctx.Done():
 	case <-s.ctx.Done():
 	}

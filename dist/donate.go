@@ -90,7 +90,7 @@ func (h *heldShard) waiting() bool {
 }
 
 // takeDonation reads a peer's donation and puts it into its inbox.
-func (w *Worker) takeDonation(ctx context.Context, conn *Conn, run string) error {
+func (w *Worker) takeDonation(ctx context.Context, conn *Conn, seat *seat, run string) error {
 	var m Message
 	if err := conn.Recv(&m); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (w *Worker) takeDonation(ctx context.Context, conn *Conn, run string) error
 	if m.Kind != KindDonation || len(m.Tensors) == 0 {
 		return fmt.Errorf("message of kind %d with %d tensors from a peer, want a donation", m.Kind, len(m.Tensors))
 	}
-	s := w.current(run)
+	s := w.current(seat, run)
 	if s == nil {
 		return fmt.Errorf("donation for run %q, which is not served here", run)
 	}
@@ -180,15 +180,15 @@ func (s *session) give(h *heldShard, asked Header) error {
 	m.Kind, m.Weight, m.From = KindDonation, asked.Weight, s.w.cfg.Name
 	s.wg.Go(func() {
 		defer release()
-		if err := s.donate(asked.Addr, m); err != nil {
+		if err := s.donate(asked.Addr, asked.Seat, m); err != nil {
 			s.cannotGive(asked, err.Error())
 		}
 	})
 	return nil
 }
 
-// donate takes a donation to a peer and waits until the peer has it.
-func (s *session) donate(addr string, m *Message) error {
+// donate takes a donation to a peer's seat and waits until the peer has it.
+func (s *session) donate(addr string, seat int, m *Message) error {
 	if s.w.cfg.Dial == nil {
 		return errors.New("this worker cannot reach its peers")
 	}
@@ -200,7 +200,7 @@ func (s *session) donate(addr string, m *Message) error {
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	hello := &Message{Header: Header{Kind: KindHello, Run: s.run, From: s.w.cfg.Name, Role: RoleWorker}}
+	hello := &Message{Header: Header{Kind: KindHello, Run: s.run, From: s.w.cfg.Name, Role: RoleWorker, Seat: seat}}
 	if err := conn.Send(ctx, hello); err != nil {
 		return err
 	}

@@ -336,7 +336,7 @@ func (cl *cluster) pools() (pools []*bufferPool) {
 func (tw *testWorker) idle(ctx context.Context) error {
 	for ctx.Err() == nil {
 		tw.w.mu.Lock()
-		s := tw.w.session
+		s := tw.w.seats[0].session
 		tw.w.mu.Unlock()
 		s.mu.Lock()
 		waiting := len(s.tasks)

@@ -46,7 +46,7 @@ func TestRepairOutlastsTheLog(t *testing.T) {
 			t.Errorf("the repair was begun anew: it came %v after its donations could pass", took)
 		}
 		synctest.Wait()
-		s := back.w.current(cl.c.Run())
+		s := back.w.current(back.w.seats[0], cl.c.Run())
 		if inboxes, waiting := len(s.inboxes), s.queued.Load(); inboxes != 0 || waiting != 0 {
 			t.Errorf("%d inboxes and %d bytes of operands are left after the repair", inboxes, waiting)
 		}

@@ -74,6 +74,8 @@ type Header struct {
 	Held    []Held        `msgpack:"i,omitempty"` // shards that the worker still holds (Hello)
 	Flops   float64       `msgpack:"g,omitempty"` // what the chunk cost, if the shard can tell (Result)
 	Nanos   int64         `msgpack:"m,omitempty"` // how long it took (Result)
+	Seat    int           `msgpack:"A,omitempty"` // which one is meant, from 0 (Hello); the one to be given to (Donate)
+	Seats   int           `msgpack:"B,omitempty"` // how many the worker has (Hello of a worker)
 	Shapes  [][]int       `msgpack:"x,omitempty"` // of the tensors that follow
 	DType   string        `msgpack:"z,omitempty"` // of the tensors: "f32"
 }

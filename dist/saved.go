@@ -2,7 +2,6 @@ package dist
 
 import (
 	"context"
-	"maps"
 	"reflect"
 	"slices"
 
@@ -41,31 +40,22 @@ func (s *session) save(h *heldShard, asked Header) error {
 	}
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
-	if s.w.saved == nil || s.w.savedOf != s.run {
-		s.w.saved, s.w.savedOf = map[string]savedShard{}, s.run
+	if s.seat.saved == nil || s.seat.savedOf != s.run {
+		s.seat.saved, s.seat.savedOf = map[string]savedShard{}, s.run
 	}
-	if len(s.w.saved) < maxHeld {
-		s.w.saved[h.layer.Name] = c
+	if len(s.seat.saved) < maxHeld {
+		s.seat.saved[h.layer.Name] = c
 	}
 	return nil
 }
 
-// offers describes the copies, in the order of their layers. It needs mu.
-func (w *Worker) offers() (list []Held) {
-	for _, name := range slices.Sorted(maps.Keys(w.saved)) {
-		c := w.saved[name]
-		list = append(list, Held{Layer: name, Slot: c.slot, Saved: c.number})
-	}
-	return list
-}
-
 // savedState returns the copy of a shard that is about to be placed, nil if there
 // is none of that number, or of another layer or slot.
-func (w *Worker) savedState(run string, h *heldShard, number uint64) []coded.Tensor {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	c, ok := w.saved[h.layer.Name]
-	if !ok || w.savedOf != run || c.number != number || c.slot != h.slot || !reflect.DeepEqual(c.layer, h.layer) {
+func (s *session) savedState(h *heldShard, number uint64) []coded.Tensor {
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	c, ok := s.seat.saved[h.layer.Name]
+	if !ok || s.seat.savedOf != s.run || c.number != number || c.slot != h.slot || !reflect.DeepEqual(c.layer, h.layer) {
 		return nil
 	}
 	return c.state

@@ -10,16 +10,17 @@ import (
 	"github.com/coda-ml/coda/coded"
 )
 
-// session is a worker's service to one connection of a coordinator. A reader
-// sorts what arrives into queues, one goroutine computes, one writes. So a
+// session is the service of a worker's seat to a connection of a coordinator. A
+// reader sorts what arrives into queues, one goroutine computes when the seat has
+// the turn, one writes. So a
 // cancellation is seen between two chunks, and a slow network does not stop the
 // computing until the out queue is full.
 type session struct {
 	w    *Worker
+	seat *seat
 	conn *Conn
 	run  string
-
-	busy time.Time // until when the device that the worker is like has worked; of the computing goroutine
+	turn *turn // of the computing goroutine
 
 	ctx    context.Context // ends with the session
 	cancel context.CancelCauseFunc
@@ -72,9 +73,9 @@ func (t *task) isCancelled() bool {
 	}
 }
 
-func newSession(w *Worker, conn *Conn, run string) *session {
+func newSession(w *Worker, conn *Conn, seat *seat, run string) *session {
 	s := &session{
-		w: w, conn: conn, run: run,
+		w: w, seat: seat, conn: conn, run: run, turn: newTurn(),
 		done:    make(chan struct{}),
 		out:     make(chan outgoing, outQueue),
 		wake:    make(chan struct{}, 1),
@@ -165,6 +166,7 @@ func (s *session) serve(ctx context.Context) error {
 func (s *session) hello() *Message {
 	m := &Message{Header: Header{
 		Kind: KindHello, Run: s.run, From: s.w.cfg.Name, Role: RoleWorker, Addr: s.w.cfg.Addr,
+		Seat: s.seat.number, Seats: len(s.w.seats),
 	}}
 	for _, h := range s.shards {
 		m.Held = append(m.Held, h.describe())

@@ -59,7 +59,7 @@ func TestSteadyStateGrowsNothing(t *testing.T) {
 		if err := tw.idle(cl.ctx()); err != nil {
 			t.Fatal(err)
 		}
-		s := tw.w.current(cl.c.Run())
+		s := tw.w.current(tw.w.seats[0], cl.c.Run())
 		s.mu.Lock()
 		if len(s.rounds) > 2 || len(s.inboxes) > 0 || len(s.factors) > 0 {
 			t.Errorf("%s keeps %d rounds, %d inboxes and %d factors", name, len(s.rounds), len(s.inboxes), len(s.factors))

@@ -24,10 +24,15 @@ type WorkerConfig struct {
 	// Dial connects to a peer's Addr. Nil: it cannot donate to a repair.
 	Dial func(ctx context.Context, addr string) (*Conn, error)
 
+	// Seats is how many slots of a code it can hold at a time, each with a connection
+	// of the coordinator and shards of its own; they share Pace, Slow and the
+	// processor. 0: 1; at most 64.
+	Seats int
+
 	// Keep is how long shards are kept for a coordinator whose connection has
 	// broken. 0: 10 minutes.
 	Keep time.Duration
-	// MaxQueue bounds the operands that wait here, in bytes. 0: 1 GiB.
+	// MaxQueue bounds the operands that wait at a seat, in bytes. 0: 1 GiB.
 	MaxQueue int64
 
 	// Pace makes the worker behave like a device of that many GFLOP/s, where
@@ -60,27 +65,18 @@ type Acceptor interface {
 	Accept(ctx context.Context) (*Conn, error)
 }
 
-// Worker holds shards and computes with them for one coordinator at a time.
+// Worker holds shards and computes with them for one coordinator at a time, one
+// thing at a time.
 type Worker struct {
 	cfg     WorkerConfig
 	buffers bufferPool
 	waiting atomic.Int32 // donations that wait for their repair
 	totals  workerTotals
 
-	mu      sync.Mutex
-	session *session
-	kept    map[string]parked // by layer, of a session that broke
-	keptRun string
-	saved   map[string]savedShard // by layer, of the last checkpoint of a run
-	savedOf string                // the run
-	expire  *time.Timer
-}
+	engine  engine
+	seats   []*seat
 
-// parked is a shard that waits for its coordinator to come back.
-type parked struct {
-	layer  coded.Layer
-	held   Held
-	tensor []coded.Tensor
+	mu sync.Mutex
 }
 
 // NewWorker returns a worker; Serve makes it work.
@@ -94,6 +90,9 @@ func NewWorker(cfg WorkerConfig) (*Worker, error) {
 	}
 	if cfg.Pace < 0 {
 		problems = append(problems, fmt.Errorf("pace is %g GFLOP/s, want at least 0", cfg.Pace))
+	}
+	if cfg.Seats < 0 || cfg.Seats > maxSeats {
+		problems = append(problems, fmt.Errorf("%d seats, want 1 to %d", cfg.Seats, maxSeats))
 	}
 	if cfg.Keep < 0 || cfg.MaxQueue < 0 {
 		problems = append(problems, fmt.Errorf("keep is %v and the largest queue %d bytes, want at least 0", cfg.Keep, cfg.MaxQueue))
@@ -112,7 +111,11 @@ func NewWorker(cfg WorkerConfig) (*Worker, error) {
 	}
 	cfg.Handlers = maps.Clone(cfg.Handlers)
 	cfg.Log = cfg.Log.With("component", "worker", "node", cfg.Name)
-	return &Worker{cfg: cfg}, nil
+	w := &Worker{cfg: cfg}
+	for i := range max(1, cfg.Seats) {
+		w.seats = append(w.seats, &seat{number: i})
+	}
+	return w, nil
 }
 
 // Serve works until the context ends: it then finishes its chunk, says goodbye
@@ -156,12 +159,15 @@ func (w *Worker) greet(ctx context.Context, conn *Conn) error {
 	if m.Kind != KindHello || len(m.Tensors) > 0 || m.Run == "" || m.From == "" || len(m.From) > maxName {
 		return fmt.Errorf("first message is of kind %d with %d tensors, want a hello with a run and a name", m.Kind, len(m.Tensors))
 	}
+	seat, err := w.seatOf(m.Seat)
+	if err != nil {
+		return w.refuse(ctx, conn, err)
+	}
 	switch m.Role {
 	case RoleCoordinator:
-		s, err := w.open(ctx, conn, m.Run)
+		s, err := w.open(ctx, conn, seat, m.Run)
 		if err != nil {
-			refuse := &Message{Header: Header{Kind: KindBye, From: w.cfg.Name, Error: err.Error()}}
-			return errors.Join(err, conn.Send(ctx, refuse))
+			return w.refuse(ctx, conn, err)
 		}
 		if !stop() {
 			return context.Cause(ctx) // from here on the session says goodbye
@@ -169,25 +175,31 @@ func (w *Worker) greet(ctx context.Context, conn *Conn) error {
 		w.serve(ctx, s)
 		return nil
 	case RoleWorker:
-		return w.takeDonation(ctx, conn, m.Run)
+		return w.takeDonation(ctx, conn, seat, m.Run)
 	}
 	return fmt.Errorf("hello of role %q, want %q or %q", m.Role, RoleCoordinator, RoleWorker)
 }
 
+// refuse tells a peer why it is not served.
+func (w *Worker) refuse(ctx context.Context, conn *Conn, err error) error {
+	return errors.Join(err, conn.Send(ctx, &Message{Header: Header{Kind: KindBye, From: w.cfg.Name, Error: err.Error()}}))
+}
+
 // open makes a session for a run, if the worker is free for it.
-func (w *Worker) open(ctx context.Context, conn *Conn, run string) (*session, error) {
+func (w *Worker) open(ctx context.Context, conn *Conn, seat *seat, run string) (*session, error) {
 	for {
 		w.mu.Lock()
-		old := w.session
+		if other := w.run(); other != "" && other != run {
+			w.mu.Unlock()
+			return nil, fmt.Errorf("%s serves another coordinator", w.cfg.Name)
+		}
+		old := seat.session
 		if old == nil {
 			break
 		}
 		w.mu.Unlock()
-		if old.run != run {
-			return nil, fmt.Errorf("%s serves another coordinator", w.cfg.Name)
-		}
 		// The same coordinator has noticed first that its connection is dead.
-		old.stop(errors.New("replaced by a new connection of the same run"))
+		old.stop(errReplaced)
 		select {
 		case <-old.done:
 		case <-ctx.Done():
@@ -195,24 +207,18 @@ func (w *Worker) open(ctx context.Context, conn *Conn, run string) (*session, er
 		}
 	}
 	defer w.mu.Unlock()
-	s := newSession(w, conn, run)
-	if w.keptRun == run {
-		for _, p := range w.kept {
-			s.restore(p)
-		}
-	}
-	w.forget()
-	if w.savedOf != run {
-		w.saved = nil
-	}
-	s.offer = w.offers()
-	w.session = s
+	w.leaveOthers(run)
+	s := newSession(w, conn, seat, run)
+	seat.begin(s)
 	return s, nil
 }
 
 // serve runs a session to its end, and keeps its shards if it broke.
 func (w *Worker) serve(ctx context.Context, s *session) {
 	log := w.cfg.Log.With("run", s.run, "remote", s.conn.RemoteAddr())
+	if len(w.seats) > 1 {
+		log = log.With("seat", s.seat.number+1)
+	}
 	log.Info("coordinator connected", "shards", len(s.shards))
 	err := s.serve(ctx)
 	if err == errBye || ctx.Err() != nil {
@@ -222,38 +228,26 @@ func (w *Worker) serve(ctx context.Context, s *session) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.session = nil
 	w.totals.count(s.conn)
-	if !errors.Is(err, errBye) && ctx.Err() == nil {
-		w.kept, w.keptRun = s.park(), s.run
-		w.expire = time.AfterFunc(w.cfg.Keep, w.dropKept)
-	} else {
-		w.saved = nil
-	}
+	s.seat.end(w, !errors.Is(err, errBye) && ctx.Err() == nil)
 	close(s.done)
 }
 
-// dropKept gives up the shards that nobody has come back for.
+// dropKept gives up all shards that are kept.
 func (w *Worker) dropKept() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.forget()
-	w.saved = nil
-}
-
-func (w *Worker) forget() {
-	if w.expire != nil {
-		w.expire.Stop()
+	for _, t := range w.seats {
+		t.drop()
 	}
-	w.kept, w.keptRun, w.expire = nil, "", nil
 }
 
-// current returns the session of a run, if it is the one being served.
-func (w *Worker) current(run string) *session {
+// current returns the session of a seat, if it is of a run.
+func (w *Worker) current(t *seat, run string) *session {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.session == nil || w.session.run != run {
+	if t.session == nil || t.session.run != run {
 		return nil
 	}
-	return w.session
+	return t.session
 }

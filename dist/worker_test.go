@@ -158,7 +158,7 @@ func TestWorkerKeepsShards(t *testing.T) {
 		held := func() int {
 			w.w.mu.Lock()
 			defer w.w.mu.Unlock()
-			return len(w.w.kept)
+			return len(w.w.seats[0].kept)
 		}
 		cl.cut("worker-1")
 		time.Sleep(59 * time.Second)

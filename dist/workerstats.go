@@ -35,19 +35,28 @@ func (w *Worker) Stats() WorkerStats {
 	defer w.mu.Unlock()
 	t := &w.totals
 	stats := WorkerStats{
-		Serving: t.serving.Load(), Tasks: t.tasks.Load(), Cancelled: t.cancelled.Load(), Kept: len(w.kept),
+		Serving: t.serving.Load(), Run: w.run(), Tasks: t.tasks.Load(), Cancelled: t.cancelled.Load(),
 		Computing: time.Duration(t.computing.Load()), Updating: time.Duration(t.updating.Load()),
 		BytesIn: t.bytesIn.Load(), BytesOut: t.bytesOut.Load(),
 	}
-	if s := w.session; s != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		stats.Run, stats.Shards = s.run, len(s.shards)
-		stats.QueueTasks, stats.QueueBytes = len(s.tasks), s.queued.Load()
-		stats.BytesIn += s.conn.BytesIn()
-		stats.BytesOut += s.conn.BytesOut()
+	for _, seat := range w.seats {
+		stats.Kept += len(seat.kept)
+		if seat.session != nil {
+			seat.session.addTo(&stats)
+		}
 	}
 	return stats
+}
+
+// addTo adds what a session has at present.
+func (s *session) addTo(stats *WorkerStats) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stats.Shards += len(s.shards)
+	stats.QueueTasks += len(s.tasks)
+	stats.QueueBytes += s.queued.Load()
+	stats.BytesIn += s.conn.BytesIn()
+	stats.BytesOut += s.conn.BytesOut()
 }
 
 // count adds the bytes of a session that is over.
