@@ -24,31 +24,35 @@ type Coordinator struct {
 	notices *notices
 	buffers bufferPool
 
-	mu       sync.Mutex
-	closed   bool
-	slots    []*link // by slot; nil: nobody
-	spares   []*link
-	memory   map[string]int      // the slot that a name had last
-	missing  []string            // by slot: who is missing, and why
-	doubles  map[string]bool     // the names of which a second worker has been reported
-	suspects map[string]*suspect // by name
-	layers   map[string]*placement
-	order    []string // of placement
-	log      opLog
-	version  int // updates so far
-	applied  int // step of the last update
-	step     int // newest step heard of
-	lastID   uint64
-	lastOp   uint64   // begins at random: workers may know numbers of a coordinator before this one
-	resume   uint64   // number of the copies to go on with; 0: none
-	rounds   []*round // that want results, oldest first
-	fetches  map[uint64]*fetch
-	repairs  map[uint64]*repair
-	wanting  bool // a repair waits for donors that lag
-	deadline roundDeadline
-	stats    Stats
-	low      map[string]bool
-	changed  chan struct{} // closed and replaced at every change of a worker or a holding
+	mu        sync.Mutex
+	closed    bool
+	slots     []*link // by slot; nil: nobody
+	spares    []*link
+	seated    bool                // a worker has several seats
+	paces     map[string]*pace    // by the name of the worker
+	move      *move               // of a slot; nil: none
+	balanceAt int                 // update at which the loads are looked at
+	memory    map[string]int      // the slot that a name had last
+	missing   []string            // by slot: who is missing, and why
+	doubles   map[string]bool     // the names of which a second worker has been reported
+	suspects  map[string]*suspect // by name
+	layers    map[string]*placement
+	order     []string // of placement
+	log       opLog
+	version   int // updates so far
+	applied   int // step of the last update
+	step      int // newest step heard of
+	lastID    uint64
+	lastOp    uint64   // begins at random: workers may know numbers of a coordinator before this one
+	resume    uint64   // number of the copies to go on with; 0: none
+	rounds    []*round // that want results, oldest first
+	fetches   map[uint64]*fetch
+	repairs   map[uint64]*repair
+	wanting   bool // a repair waits for donors that lag
+	deadline  roundDeadline
+	stats     Stats
+	low       map[string]bool
+	changed   chan struct{} // closed and replaced at every change of a worker or a holding
 }
 
 // placement is a layer on the cluster.
@@ -94,6 +98,7 @@ func NewCoordinator(cfg CoordinatorConfig) (*Coordinator, error) {
 		cfg:      cfg,
 		notices:  newNotices(),
 		slots:    make([]*link, cfg.Slots),
+		paces:    map[string]*pace{},
 		memory:   map[string]int{},
 		missing:  make([]string, cfg.Slots),
 		doubles:  map[string]bool{},
@@ -200,13 +205,16 @@ func (c *Coordinator) await(ctx context.Context, ok func() bool) error {
 	}
 }
 
-// AwaitWorkers waits until at least n workers have joined.
+// AwaitWorkers waits until at least n workers have joined, with all their seats.
 func (c *Coordinator) AwaitWorkers(ctx context.Context, n int) error {
 	have := 0
 	err := c.await(ctx, func() bool {
 		have = 0
-		for range c.links() {
-			have++
+		seats := map[string]int{}
+		for l := range c.links() {
+			if seats[l.host]++; seats[l.host] == l.seats {
+				have++
+			}
 		}
 		return have >= n
 	})
@@ -217,7 +225,7 @@ func (c *Coordinator) AwaitWorkers(ctx context.Context, n int) error {
 }
 
 // Workers returns the names of the connected workers by slot, empty for a slot
-// without one, and then those of the spares.
+// without one, and then those of the spares; each seat counts for itself.
 func (c *Coordinator) Workers() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -279,13 +287,14 @@ func sufficient(code *coded.Code, slots []int) bool {
 func (c *Coordinator) checkLow() {
 	for _, name := range c.order {
 		p := c.layers[name]
-		held, placing := 0, false
-		for _, l := range c.slots {
+		var held []int
+		placing := false
+		for slot, l := range c.slots {
 			if l == nil || l.shards[name] == nil {
 				continue
 			}
 			if h := l.shards[name]; h.held {
-				held++
+				held = append(held, slot)
 			} else {
 				placing = placing || h.source == p.id
 			}
@@ -293,9 +302,9 @@ func (c *Coordinator) checkLow() {
 		if placing {
 			continue
 		}
-		low := held <= p.code.Threshold() && len(c.spares) == 0 && p.code.N() > p.code.Threshold()
+		low := len(held)-max(1, c.most(held)) < p.code.Threshold() && len(c.spares) == 0 && p.code.N() > p.code.Threshold()
 		if low && !c.low[name] && c.cfg.OnLow != nil {
-			notice := Low{Layer: name, Fresh: held, Step: c.step}
+			notice := Low{Layer: name, Fresh: len(held), Step: c.step}
 			c.notices.post(func() { c.cfg.OnLow(notice) })
 		}
 		c.low[name] = low

@@ -16,6 +16,7 @@ const (
 	StateStale       = "stale"       // fell behind the operation log; its shards are useless
 	StateRepaired    = "repaired"    // holds every layer's shard again
 	StateQuarantined = "quarantined" // gave wrong results
+	StateMoved       = "moved"       // has taken over a slot, with its shards, from a slower worker
 )
 
 // Event is a change of a worker.

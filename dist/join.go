@@ -26,14 +26,22 @@ var ErrRefused = errors.New("refused")
 // a spare. The connection belongs to the coordinator from then on, also when
 // AddWorker fails. The channel is closed when the worker is gone.
 func (c *Coordinator) AddWorker(ctx context.Context, conn *Conn) (gone <-chan struct{}, err error) {
+	return c.AddSeat(ctx, conn, 0)
+}
+
+// AddSeat is AddWorker for one seat of a worker that has several, counted from 0;
+// each has a connection of its own. The seats but the first are spares until the
+// first layer is placed.
+func (c *Coordinator) AddSeat(ctx context.Context, conn *Conn, seat int) (gone <-chan struct{}, err error) {
 	conn.Alloc = c.buffers.take
-	hello, err := c.greet(ctx, conn)
+	hello, err := c.greet(ctx, conn, seat)
 	if err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("dist: worker at %s: %w", conn.RemoteAddr(), err)
 	}
 	l := &link{
-		name: hello.From, addr: hello.Addr, conn: conn,
+		name: seatName(hello.From, seat), addr: hello.Addr, conn: conn,
+		host: hello.From, seat: seat, seats: max(1, hello.Seats),
 		wake:   make(chan struct{}, 1),
 		done:   make(chan struct{}),
 		slot:   -1,
@@ -68,6 +76,7 @@ func (c *Coordinator) AddWorker(ctx context.Context, conn *Conn) (gone <-chan st
 
 // enter seats a worker and starts its sender and its reader.
 func (c *Coordinator) enter(l *link, held []Held) {
+	c.seated = c.seated || l.seats > 1
 	l.noteSaved(held)
 	c.seat(l)
 	l.stale = len(c.layers) > 0
@@ -97,12 +106,12 @@ func (c *Coordinator) enter(l *link, held []Held) {
 }
 
 // greet exchanges Hellos.
-func (c *Coordinator) greet(ctx context.Context, conn *Conn) (Header, error) {
+func (c *Coordinator) greet(ctx context.Context, conn *Conn, seat int) (Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	err := conn.Send(ctx, &Message{Header: Header{Kind: KindHello, Run: c.cfg.Run, From: c.cfg.Name, Role: RoleCoordinator}})
+	err := conn.Send(ctx, &Message{Header: Header{Kind: KindHello, Run: c.cfg.Run, From: c.cfg.Name, Role: RoleCoordinator, Seat: seat}})
 	if err != nil {
 		return Header{}, err
 	}
@@ -123,22 +132,24 @@ func (c *Coordinator) greet(ctx context.Context, conn *Conn) (Header, error) {
 		return Header{}, fmt.Errorf("hello as %q of run %q, want %q of %q", m.Role, m.Run, RoleWorker, c.cfg.Run)
 	case m.From == "" || len(m.From) > maxName:
 		return Header{}, fmt.Errorf("hello with a name of %d bytes, want 1 to %d", len(m.From), maxName)
+	case m.Seat != seat || seat >= max(1, m.Seats) || m.Seats > maxSeats:
+		return Header{}, fmt.Errorf("hello of seat %d of %d, want seat %d, of at most %d", m.Seat+1, m.Seats, seat+1, maxSeats)
 	case len(m.Held) > maxHeld:
 		return Header{}, fmt.Errorf("hello with %d shards, want at most %d", len(m.Held), maxHeld)
 	}
 	return m.Header, nil
 }
 
-// wish returns the slot that a name should have: the one that it had last, or
-// the one that its number stands for ("worker-3": slot 2); -1 if any will do.
-// Before anything is placed the number counts first.
-func (c *Coordinator) wish(name string) int {
-	last, known := c.memory[name]
+// wish returns the slot that a worker's seat should have: the one that it had last,
+// or, of a first seat, the one that its number stands for ("worker-3": slot 2); -1
+// if any will do. Before anything is placed the number counts first.
+func (c *Coordinator) wish(l *link) int {
+	last, known := c.memory[l.name]
 	if known && len(c.layers) > 0 {
 		return last
 	}
-	digits := name[len(strings.TrimRight(name, "0123456789")):]
-	if n, err := strconv.Atoi(digits); err == nil && n >= 1 && n <= len(c.slots) {
+	digits := l.name[len(strings.TrimRight(l.name, "0123456789")):]
+	if n, err := strconv.Atoi(digits); err == nil && l.seat == 0 && n >= 1 && n <= len(c.slots) {
 		return n - 1
 	}
 	if known && c.slots[last] == nil {
@@ -153,11 +164,12 @@ func (c *Coordinator) want(l *link) int {
 	if slot := l.savedSlot(c.resume); slot >= 0 && slot < len(c.slots) && len(c.layers) == 0 {
 		return slot
 	}
-	return c.wish(l.name)
+	return c.wish(l)
 }
 
-// seat gives a worker a slot if one is free. Before anything is placed, a
-// worker that has another's slot by chance makes way.
+// seat gives a worker's seat a slot if one is free. Before anything is placed, a
+// worker that has another's slot by chance makes way, and who has a slot already
+// waits until everybody has one (see spread).
 func (c *Coordinator) seat(l *link) {
 	want := c.want(l)
 	if want >= 0 {
@@ -179,7 +191,7 @@ func (c *Coordinator) seat(l *link) {
 			free = slot
 		}
 	}
-	if free < 0 {
+	if free < 0 || l.seat > 0 && len(c.layers) == 0 {
 		c.spares = append(c.spares, l)
 		return
 	}
@@ -292,12 +304,12 @@ func (c *Coordinator) drop(l *link, state, reason string) {
 		r.cover.lose(l.slot)
 	}
 	c.abandon(l)
+	if c.move != nil && c.move.to == l {
+		c.endMove(false)
+	}
 	if l.slot >= 0 && len(c.spares) > 0 {
-		i := max(0, slices.IndexFunc(c.spares, func(s *link) bool { return !s.resting() }))
-		spare := c.spares[i]
-		c.spares = slices.Delete(c.spares, i, i+1)
-		c.sit(spare, l.slot)
-		spare.stale = len(c.layers) > 0
+		spare := c.bestSpare(l.slot, l)
+		c.seatSpare(spare, l.slot)
 	}
 	c.heal()
 }

@@ -9,11 +9,14 @@ import (
 	"github.com/coda-ml/coda/coded"
 )
 
-// link is a worker as the coordinator sees it: a connection with a sender and
+// link is a seat of a worker as the coordinator sees it: a connection with a sender and
 // a reader of its own, so that no worker can hold up another. Everything but
 // the first group is guarded by Coordinator.mu.
 type link struct {
-	name, addr string
+	name, addr string // the name is that of the seat
+	host       string // the worker's
+	seat       int    // its number, from 0
+	seats      int    // of the worker
 	conn       *Conn
 	ctx        context.Context // ends with the connection
 	cancel     context.CancelFunc
@@ -168,7 +171,7 @@ func (c *Coordinator) choose(l *link) (m *Message, sent func()) {
 			m, l.ordered = l.ordered[0].m, l.ordered[1:]
 			return m, nil
 		}
-		if l.slot < 0 || c.closed {
+		if !c.follows(l) || c.closed {
 			return nil, nil
 		}
 		if m, sent = c.nextTask(l); m != nil {

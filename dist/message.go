@@ -27,8 +27,9 @@ const (
 	KindState                    // W->C: the state
 	KindPing                     // both ways: an empty message that wants a Pong
 	KindPong
-	KindBye  // both ways: the sender leaves of its own will; or refuses, Error
-	KindKeep // C->W: keep a copy of the shard as it is after State updates, as Saved
+	KindBye    // both ways: the sender leaves of its own will; or refuses, Error
+	KindKeep   // C->W: keep a copy of the shard as it is after State updates, as Saved
+	KindForget // C->W: forget the shard of a layer
 )
 
 // The roles that a Hello states.

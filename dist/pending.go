@@ -27,7 +27,6 @@ type round struct {
 	cover   *cover
 	results [][]*counted // chunk, slot
 	spent   []spent      // the work on what has come
-	nanos   []int64      // by slot: computing time of the chunks that were used
 	short   time.Time    // since when too few workers are left; zero if enough
 	lost    bool         // and nobody who may come back makes them enough
 	over    bool
@@ -162,7 +161,6 @@ func (c *Coordinator) begin(r *round) error {
 	for i := range r.results {
 		r.results[i] = make([]*counted, p.code.N())
 	}
-	r.nanos = make([]int64, p.code.N())
 	return nil
 }
 

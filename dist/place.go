@@ -22,6 +22,9 @@ var errPlacedAnew = errors.New("the layer has been placed anew")
 // the others, which are asked for products when they have. With too few workers
 // it waits for them as long as a repair may take and Wait says.
 func (c *Coordinator) Place(ctx context.Context, l coded.Layer, state func(slot int) ([]coded.Tensor, error)) error {
+	c.mu.Lock()
+	c.spread()
+	c.mu.Unlock()
 	p, err := c.prepare(l, state)
 	if err != nil {
 		return fmt.Errorf("dist: place layer %s: %w", l.Name, err)
@@ -127,29 +130,29 @@ func (c *Coordinator) install(p *placement) {
 	}
 	for slot := range p.code.N() {
 		if l := c.slots[slot]; l != nil && !l.resting() && (p.states[slot] != nil || p.offers[slot] == l) {
-			c.give(l, p)
+			c.give(l, slot, p)
 		}
 	}
 	c.heal()
 }
 
-// give sends a worker the state that the placement keeps for its slot.
-func (c *Coordinator) give(l *link, p *placement) {
+// give sends a worker the state that the placement keeps for a slot.
+func (c *Coordinator) give(l *link, slot int, p *placement) {
 	l.shards[p.layer.Name] = &holding{source: p.id, base: p.version, applied: p.version, next: p.pos}
 	l.cursor = min(l.cursor, p.pos)
 	m := &Message{
 		Header: Header{
-			Kind: KindPlace, Layer: p.layer.Name, Round: p.id, Slot: l.slot,
+			Kind: KindPlace, Layer: p.layer.Name, Round: p.id, Slot: slot,
 			State: p.version, Place: &p.layer, Placed: p.id,
 		},
-		Tensors: p.waiting(l.slot),
+		Tensors: p.waiting(slot),
 	}
-	if p.offers[l.slot] == l && m.Tensors == nil {
+	if p.offers[slot] == l && m.Tensors == nil {
 		m.Saved = c.resume
 	}
 	l.say(m)
 	if p.states != nil { // for good after the first update
-		p.states[l.slot] = nil
+		p.states[slot] = nil
 	}
 }
 
@@ -260,6 +263,7 @@ func (c *Coordinator) hand(u coded.Update) (again bool, err error) {
 				p.layer.Name, u.Step, p.kept[coded.Forward], p.kept[coded.Backward])
 		}
 	}
+	c.rebalance()
 	for _, p := range c.layers {
 		p.states, p.keptStep, p.kept = nil, 0, [3]int{}
 	}
@@ -347,11 +351,15 @@ func (c *Coordinator) strip(l *link) {
 // findStale takes the shards from the workers that the log has left behind.
 func (c *Coordinator) findStale() {
 	for l := range c.links() {
-		if l.slot < 0 || l.cursor >= c.log.base || len(l.shards) == 0 {
+		if !c.follows(l) || l.cursor >= c.log.base || len(l.shards) == 0 {
 			l.cursor = max(l.cursor, c.log.base)
 			continue
 		}
 		l.cursor = c.log.base
+		if l.slot < 0 {
+			c.endMove(true)
+			continue
+		}
 		c.strip(l)
 		if l.stale {
 			c.rest(l) // it does not even follow after a repair

@@ -2,6 +2,7 @@ package dist
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -40,6 +41,9 @@ func (c *Coordinator) quarantine(l *link, reason error) {
 	s.until = time.Now().Add(pause)
 	c.stats.Refused++
 	c.strip(l)
+	if c.move != nil && c.move.from == l {
+		c.endMove(true) // what has been copied may be wrong too
+	}
 	l.stale = true
 	c.report(l, StateQuarantined, fmt.Sprintf("for %v: %v", pause, reason))
 	c.restFor(l, pause)
@@ -47,21 +51,25 @@ func (c *Coordinator) quarantine(l *link, reason error) {
 	c.heal()
 }
 
-// makeWay gives a worker's slot to a spare that is not left alone, if there is one.
+// makeWay gives a worker's slot to a spare of another worker that is not left alone,
+// if there is one.
 func (c *Coordinator) makeWay(l *link) {
 	if l.slot < 0 {
 		return
 	}
-	for i, spare := range c.spares {
-		if spare.resting() {
-			continue
-		}
-		slot := l.slot
-		c.spares[i], l.slot = l, -1
-		c.sit(spare, slot)
-		spare.stale = len(c.layers) > 0
+	spare := c.bestSpare(l.slot, l)
+	if spare == nil || spare.resting() || spare.host == l.host {
 		return
 	}
+	c.swap(l, spare)
+}
+
+// swap gives a seat's slot to a spare, and makes it one.
+func (c *Coordinator) swap(l, spare *link) {
+	slot, at := l.slot, slices.Index(c.spares, spare)
+	l.slot = -1
+	c.seatSpare(spare, slot)
+	c.spares = slices.Insert(c.spares, at, l)
 }
 
 func (l *link) resting() bool { return time.Now().Before(l.restUntil) }

@@ -129,6 +129,9 @@ func (c *Coordinator) answered(l *link, m *Message) (w float64, took time.Durati
 	l.stats.Work += w
 	l.stats.Answered++
 	l.stats.Compute += took
+	if m.Flops > 0 || len(m.Tensors) > 0 { // else a part of a chunk of unknown cost
+		c.measure(l.host, w, took)
+	}
 	return w, took
 }
 

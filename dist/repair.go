@@ -46,12 +46,11 @@ func (c *Coordinator) mend() {
 			case h != nil:
 				whole = whole && h.held
 			case p.states != nil && p.states[slot] != nil && !l.resting():
-				c.give(l, p)
+				c.give(l, slot, p)
 				whole = false
 			case p.empty:
 				if !l.resting() {
-					p.version, p.pos = c.version, max(c.log.newest(), p.pos)
-					c.give(l, p)
+					c.giveEmpty(l, slot, p)
 				}
 				whole = false
 			case p.code.Row(slot) == nil: // of several results: there is no repair
@@ -67,6 +66,13 @@ func (c *Coordinator) mend() {
 			c.report(l, StateRepaired, "")
 		}
 	}
+	c.copyShards()
+}
+
+// giveEmpty places a shard that holds nothing.
+func (c *Coordinator) giveEmpty(l *link, slot int, p *placement) {
+	p.version, p.pos = c.version, max(c.log.newest(), p.pos)
+	c.give(l, slot, p)
 }
 
 // tryRepair begins a repair if there are donors, and not too many repairs are
@@ -82,7 +88,7 @@ func (c *Coordinator) tryRepair(l *link, p *placement) {
 	}
 	donors, weights, good := mendable(p.code, l.slot, c.fresh(p.layer.Name, c.version))
 	if good {
-		c.startRepair(l, p, donors, weights)
+		c.startRepair(l, l.slot, p, donors, weights)
 		return
 	}
 	// Those that lag may be what is missing.
@@ -102,26 +108,27 @@ func mendable(code *coded.Code, slot int, available []int) (donors []int, weight
 	return donors, weights, err == nil && amplification <= coded.MaxRepairAmplification
 }
 
-// startRepair orders a repair at the current version.
-func (c *Coordinator) startRepair(l *link, p *placement, donors []int, weights []float64) {
+// startRepair orders a repair of a slot's shard, for a worker that has the slot or is
+// about to, at the current version.
+func (c *Coordinator) startRepair(l *link, slot int, p *placement, donors []int, weights []float64) {
 	c.lastOp++
 	name := p.layer.Name
 	pos := max(c.log.newest(), p.pos)
 	r := &repair{
-		id: c.lastOp, layer: name, place: p, target: l, slot: l.slot,
+		id: c.lastOp, layer: name, place: p, target: l, slot: slot,
 		donors: donors, weights: weights, version: c.version,
 	}
 	l.dropLayer(name)
 	l.shards[name] = &holding{source: r.id, base: r.version, applied: r.version, next: pos, mending: true}
 	l.cursor = min(l.cursor, pos)
 	l.order(pos, &Message{Header: Header{
-		Kind: KindReceive, Layer: name, Round: r.id, Slot: l.slot, State: r.version, Slots: donors, Place: &p.layer, Placed: p.id,
+		Kind: KindReceive, Layer: name, Round: r.id, Slot: slot, State: r.version, Slots: donors, Place: &p.layer, Placed: p.id,
 	}})
-	for i, slot := range donors {
-		giver := c.slots[slot]
+	for i, donor := range donors {
+		giver := c.slots[donor]
 		r.givers = append(r.givers, giver)
 		giver.order(pos, &Message{Header: Header{
-			Kind: KindDonate, Layer: name, Round: r.id, Slot: slot, State: r.version, Weight: weights[i], Addr: l.addr,
+			Kind: KindDonate, Layer: name, Round: r.id, Slot: donor, State: r.version, Weight: weights[i], Addr: l.addr, Seat: l.seat,
 		}})
 	}
 	c.repairs[r.id] = r
@@ -191,6 +198,9 @@ func (c *Coordinator) repaired(l *link, layer string) {
 		if r.target == l && r.layer == layer {
 			delete(c.repairs, id)
 			r.timer.Stop()
+			if r.copies() {
+				continue // not a bit has changed
+			}
 			c.stats.Repairs++
 			if c.cfg.Record != nil {
 				c.cfg.Record.repair(r)
@@ -220,7 +230,7 @@ func (c *Coordinator) replayRepairs() error {
 					rec.Slot, rec.Layer, c.version, coded.ErrTooFewResults, c.missing[slot])
 			}
 		}
-		c.startRepair(c.slots[rec.Slot], p, rec.Donors, rec.Weights)
+		c.startRepair(c.slots[rec.Slot], rec.Slot, p, rec.Donors, rec.Weights)
 	}
 	return nil
 }

@@ -44,6 +44,9 @@ func (s *session) handle(m *Message) error {
 		return s.onGive(m)
 	case KindReceive:
 		return s.onReceive(m)
+	case KindForget:
+		s.onForget(m.Layer)
+		return nil
 	}
 	return fmt.Errorf("unexpected message of kind %d", m.Kind)
 }
@@ -195,6 +198,15 @@ func (s *session) onCancel(m *Message) {
 		delete(s.rounds, m.Round)
 		delete(s.factors, m.Round)
 	}
+}
+
+// onForget gives up a shard that another worker has taken over.
+func (s *session) onForget(layer string) {
+	if h := s.shards[layer]; h != nil {
+		h.dropOps()
+		delete(s.shards, layer)
+	}
+	s.forgetInboxes(layer)
 }
 
 // onGive queues the giving away of a state: to the coordinator or to a peer.

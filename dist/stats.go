@@ -13,6 +13,7 @@ type Stats struct {
 	Updates  int     // handed over
 	Repairs  int     // completed
 	Rebuilds int     // layers encoded anew
+	Moves    int     // slots that went to a worker that is less loaded for its speed
 	Resumed  int     // shards that workers had kept for a coordinator to go on with
 	Refused  int     // answers that were found wrong
 	Overdue  int     // tasks given up since their answers did not come, to be handed out again
@@ -38,6 +39,7 @@ type RoundStats struct {
 	Took     time.Duration // from Start until every chunk could be decoded
 	Compute  time.Duration // computing time of the busiest worker on the chunks that were used
 	Answered []int         // slots whose results were used, in order
+	Workers  []string      // whose they were, in order
 	Sets     [][]int       // by chunk: the slots that it is decoded from
 }
 
@@ -69,13 +71,14 @@ func work(flops float64) float64 {
 	return 1
 }
 
-// settle counts what of a round's work was used.
+// used tells whether a decoding uses the work.
+func (r *round) used(s spent) bool { return slices.Contains(r.sets[s.chunk], s.slot) }
+
+// settle counts what of a round's work was not used.
 func (c *Coordinator) settle(r *round) {
 	c.stats.Rounds++
 	for _, s := range r.spent {
-		if slices.Contains(r.sets[s.chunk], s.slot) {
-			r.nanos[s.slot] += s.nanos
-		} else {
+		if !r.used(s) {
 			c.waste(s.by, s.work)
 		}
 	}
@@ -88,11 +91,22 @@ func (c *Coordinator) announce(r *round) {
 	}
 	r.announced = true
 	s := RoundStats{Layer: r.Layer, Product: r.Product, Step: r.Step, Took: r.took, Sets: r.sets}
-	s.Compute = time.Duration(slices.Max(r.nanos))
-	for slot := range r.nanos {
-		if slices.ContainsFunc(r.sets, func(set []int) bool { return slices.Contains(set, slot) }) {
-			s.Answered = append(s.Answered, slot)
+	busy := map[string]int64{} // by worker
+	for _, done := range r.spent {
+		if !r.used(done) {
+			continue
+		}
+		host := done.by.host
+		if _, known := busy[host]; !known {
+			s.Workers = append(s.Workers, host)
+		}
+		busy[host] += done.nanos
+		s.Compute = max(s.Compute, time.Duration(busy[host]))
+		if !slices.Contains(s.Answered, done.slot) {
+			s.Answered = append(s.Answered, done.slot)
 		}
 	}
+	slices.Sort(s.Workers)
+	slices.Sort(s.Answered)
 	c.cfg.OnRound(s)
 }

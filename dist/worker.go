@@ -73,8 +73,8 @@ type Worker struct {
 	waiting atomic.Int32 // donations that wait for their repair
 	totals  workerTotals
 
-	engine  engine
-	seats   []*seat
+	engine engine
+	seats  []*seat
 
 	mu sync.Mutex
 }
