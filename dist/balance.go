@@ -9,9 +9,8 @@ type load struct {
 	held  int     // slots
 }
 
-// worthMoving is how many times as long as it needs to be the slowest worker's share
-// must take before a slot is moved: speeds are measured, and a move costs a shard's
-// transport.
+// worthMoving is how many times as long as the share that gets a slot the one that
+// loses it must take: speeds are measured, and a move costs a shard's transport.
 const worthMoving = 1.2
 
 // apportion deals so many slots out that the longest of all shares, slots over speed,
@@ -59,19 +58,12 @@ func attainable(slots int, workers []load, limit int) int {
 	}
 }
 
-// longest returns the time of the share that takes longest.
-func longest(workers []load, slots func(i int) int) float64 {
-	worst := 0.0
-	for i, w := range workers {
-		worst = max(worst, float64(slots(i))/w.speed)
-	}
-	return worst
-}
-
-// nextMove returns whose slot should go to whom, if that is worth while: because the
-// slowest share could be much shorter, or because somebody holds more than limit, so
-// that its loss alone would be too much. The slot is taken from the slowest share
-// that is too large, and goes to whom it takes least time.
+// nextMove returns whose slot should go to whom, one step nearer to what apportion
+// says, if that is worth while: because the share that it is taken from takes that
+// much longer than the one that it makes larger, or because somebody holds more than
+// limit, so that its loss alone would be too much. The slot is taken from the slowest
+// share that is too large, and goes to whom it takes least time; so when no more moves
+// are worth while, no share takes much longer than it must.
 func nextMove(workers []load, limit int) (from, to int, ok bool) {
 	slots := 0
 	for _, w := range workers {
@@ -79,11 +71,8 @@ func nextMove(workers []load, limit int) (from, to int, ok bool) {
 	}
 	want := apportion(slots, workers, limit)
 	limit = attainable(slots, workers, limit)
-	now := longest(workers, func(i int) int { return workers[i].held })
-	worth := now > worthMoving*longest(workers, func(i int) int { return want[i] })
 	from, to = -1, -1
 	for i, w := range workers {
-		worth = worth || w.held > limit
 		switch {
 		case w.held > want[i] && (from < 0 || later(w, workers[from], limit)):
 			from = i
@@ -91,7 +80,11 @@ func nextMove(workers []load, limit int) (from, to int, ok bool) {
 			to = i
 		}
 	}
-	return from, to, worth && from >= 0 && to >= 0
+	if from < 0 || to < 0 {
+		return 0, 0, false
+	}
+	a, b := workers[from], workers[to]
+	return from, to, a.held > limit || float64(a.held)/a.speed > worthMoving*float64(b.held+1)/b.speed
 }
 
 // later tells whether worker a is to give a slot away rather than worker b: who holds

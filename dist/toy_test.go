@@ -152,13 +152,14 @@ func (s *toyShard) SetState(state []coded.Tensor) error {
 // toyModel is the truth: W in float64, trained without any code, and what is
 // needed to decode the cluster's answers.
 type toyModel struct {
-	layer   coded.Layer
-	code    *coded.Code
-	decoder *coded.Decoder
-	in, out int
-	batch   int // rows of an operand; 0: 3
-	w       []float64
-	rng     *rand.Rand
+	layer     coded.Layer
+	code      *coded.Code
+	decoder   *coded.Decoder
+	in, out   int
+	batch     int     // rows of an operand; 0: 3
+	tolerance float64 // of products; 0: toyTolerance
+	w         []float64
+	rng       *rand.Rand
 }
 
 func newToyModel(l coded.Layer, seed uint64) *toyModel {

@@ -1,6 +1,7 @@
 package dist
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/coda-ml/coda/coded"
@@ -35,8 +36,8 @@ func (cl *cluster) product(m *toyModel, p coded.Product, step int, keep bool) (x
 	if err != nil {
 		cl.t.Fatal(err)
 	}
-	if d := distance(y, m.want(p, x)); d > toyTolerance {
-		cl.t.Fatalf("layer %s: step %d: %s product differs by %g, tolerance %g", m.layer.Name, step, p, d, toyTolerance)
+	if d, most := distance(y, m.want(p, x)), cmp.Or(m.tolerance, toyTolerance); d > most {
+		cl.t.Fatalf("layer %s: step %d: %s product differs by %g, tolerance %g", m.layer.Name, step, p, d, most)
 	}
 	return x, y, nil
 }

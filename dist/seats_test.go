@@ -1,0 +1,189 @@
+package dist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coda-ml/coda/coded"
+)
+
+// seated makes a worker with several seats that is as fast as a device of so many
+// GFLOP/s.
+func seated(seats int, pace float64) func(*WorkerConfig) {
+	return func(cfg *WorkerConfig) { cfg.Seats, cfg.Pace = seats, pace }
+}
+
+// ofSixteen is a layer over 16 slots, any 10 of which suffice.
+func ofSixteen() *toyModel {
+	m := newToyModel(toyLayer("fc1", coded.Spec{Name: "trigonometric", N: 16, K: 10}, 2, 20, 20), 3)
+	m.tolerance = 1e-3 // ten neighbours have a condition number of 700
+	return m
+}
+
+// holders returns the slots of each worker, in order.
+func (cl *cluster) holders() map[string][]int {
+	cl.c.mu.Lock()
+	defer cl.c.mu.Unlock()
+	slots := map[string][]int{}
+	for slot, l := range cl.c.slots {
+		if l != nil {
+			slots[l.host] = append(slots[l.host], slot)
+		}
+	}
+	return slots
+}
+
+// trainUntil trains from a step until something is true, and returns the next step.
+func (cl *cluster) trainUntil(m *toyModel, step int, what string, ok func() bool) int {
+	cl.t.Helper()
+	for limit := step + 1000; !ok(); step++ {
+		if step == limit {
+			cl.t.Fatalf("after 1000 steps not yet %s: %v", what, cl.holders())
+		}
+		cl.train(m, step, step)
+		synctest.Wait()
+	}
+	return step
+}
+
+// Every worker has its first slot before any has a second, and that is opposite.
+func TestSlotsAreSpreadOverWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cl := newCluster(t, CoordinatorConfig{Slots: 16})
+		for _, i := range []int{3, 1, 8, 2, 5, 4, 7, 6} {
+			cl.add(fmt.Sprintf("worker-%d", i), seated(3, 0))
+		}
+		if err := cl.c.AwaitWorkers(cl.ctx(), 8); err != nil {
+			t.Fatal(err)
+		}
+		m := ofSixteen()
+		cl.place(m)
+		cl.train(m, 1, 3)
+		for i := range 8 {
+			name := fmt.Sprintf("worker-%d", i+1)
+			if got := cl.holders()[name]; !slices.Equal(got, []int{i, i + 8}) {
+				t.Errorf("%s has slots %v, want %d and %d", name, got, i, i+8)
+			}
+		}
+		if names := cl.c.Workers(); len(names) != 24 || names[8] != "worker-1/2" {
+			t.Errorf("workers are %q", names)
+		}
+	})
+}
+
+// Who has been slow for long has fewer slots; every product is right meanwhile, and no
+// shard is repaired, let alone lost. The slots of a worker that dies go to the others,
+// and it gets some when it comes back.
+func TestSlotsFollowSpeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var least []string // why the layer was low
+		cl := newCluster(t, CoordinatorConfig{Slots: 16, OnLow: func(l Low) { least = append(least, fmt.Sprint(l)) }})
+		const pace = 1e-5 // 24 ms for a slot's product
+		cl.start(0, 6, seated(3, pace))
+		cl.start(6, 8, seated(3, pace/5))
+		m := ofSixteen()
+		cl.place(m)
+		balanced := func() bool {
+			h := cl.holders()
+			return len(h["worker-7"]) <= 1 && len(h["worker-8"]) <= 1
+		}
+		step := cl.trainUntil(m, 1, "balanced", balanced)
+		e := cl.awaitMove()
+		if want := "of worker-7"; !strings.Contains(e.Reason, want) && !strings.Contains(e.Reason, "of worker-8") {
+			t.Errorf("the first move is %v, want a slot of a slow worker", e)
+		}
+		if s := cl.c.Stats(); s.Moves < 2 || s.Repairs != 0 || s.Rebuilds != 0 {
+			t.Errorf("%d moves, %d repairs and %d rebuilds, want some moves only", s.Moves, s.Repairs, s.Rebuilds)
+		}
+		step = cl.steady(m, step)
+
+		cl.kill("worker-2")
+		step = cl.trainUntil(m, step, "whole", func() bool { return cl.whole() && balanced() })
+		if slots := cl.holders()["worker-2"]; slots != nil {
+			t.Errorf("worker-2 is dead and has slots %v", slots)
+		}
+		cl.add("worker-2", seated(3, pace))
+		step = cl.trainUntil(m, step, "as before", func() bool { return len(cl.holders()["worker-2"]) >= 2 && cl.whole() })
+		cl.steady(m, step)
+		if err := cl.fetched(m); err != nil {
+			t.Error(err)
+		}
+		if len(least) > 0 {
+			t.Errorf("the layer was low: %q", least)
+		}
+	})
+}
+
+// awaitMove waits for an event of a slot that has moved.
+func (cl *cluster) awaitMove() Event {
+	cl.t.Helper()
+	ctx := cl.ctx()
+	for {
+		select {
+		case e := <-cl.events:
+			if e.State == StateMoved {
+				return e
+			}
+		case <-ctx.Done():
+			cl.t.Fatal("no slot has moved")
+		}
+	}
+}
+
+// whole tells whether every slot has a worker that holds its shard.
+func (cl *cluster) whole() bool {
+	cl.c.mu.Lock()
+	defer cl.c.mu.Unlock()
+	return len(cl.c.held("fc1")) == len(cl.c.slots)
+}
+
+// steady trains until no move has happened for long, and returns the next step.
+func (cl *cluster) steady(m *toyModel, step int) int {
+	cl.t.Helper()
+	last, since := -1, step
+	return cl.trainUntil(m, step, "steady", func() bool {
+		if n := cl.c.Stats().Moves; n != last {
+			last, since = n, step
+		}
+		step++
+		return step > since+4*balanceEvery
+	})
+}
+
+// A move is given up when the new seat is lost, and when its shards cannot be copied;
+// the slot stays with whom it has worked.
+func TestMoveThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cl := newCluster(t, CoordinatorConfig{Slots: 6, RepairDeadline: 5 * time.Second})
+		closed := func(cfg *WorkerConfig) {
+			cfg.Dial = func(context.Context, string) (*Conn, error) { return nil, errors.New("no way to peers") }
+		}
+		cl.add("worker-1", seated(3, 1e-5), closed)
+		cl.add("worker-2", seated(3, 1e-4), closed)
+		cl.add("worker-3", seated(3, 1e-4), closed)
+		m := newToyModel(toyLayer("fc1", coded.Spec{Name: "trigonometric", N: 6, K: 3}, 2, 12, 12), 3)
+		cl.place(m)
+		moving := func() bool {
+			cl.c.mu.Lock()
+			defer cl.c.mu.Unlock()
+			return cl.c.move != nil
+		}
+		step := cl.trainUntil(m, 1, "moving", moving)
+		step = cl.trainUntil(m, step, "given up", func() bool { return !moving() })
+		if n := cl.c.Stats().Moves; n != 0 {
+			t.Fatalf("%d moves without a way between the workers", n)
+		}
+		step = cl.trainUntil(m, step, "moving again", moving)
+		cl.kill("worker-2")
+		if moving() {
+			t.Error("the move goes on without its new seat")
+		}
+		cl.train(m, step, step+1)
+	})
+}
