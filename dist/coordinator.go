@@ -207,19 +207,33 @@ func (c *Coordinator) await(ctx context.Context, ok func() bool) error {
 
 // AwaitWorkers waits until at least n workers have joined, with all their seats.
 func (c *Coordinator) AwaitWorkers(ctx context.Context, n int) error {
-	have := 0
-	err := c.await(ctx, func() bool {
-		have = 0
+	return c.awaitJoined(ctx, n, "workers", func() (have int) {
 		seats := map[string]int{}
 		for l := range c.links() {
 			if seats[l.host]++; seats[l.host] == l.seats {
 				have++
 			}
 		}
-		return have >= n
+		return have
 	})
-	if err != nil {
-		return fmt.Errorf("dist: %d of %d workers have joined: %w", have, n, err)
+}
+
+// AwaitSeats waits until at least n seats have joined, of whichever workers.
+func (c *Coordinator) AwaitSeats(ctx context.Context, n int) error {
+	return c.awaitJoined(ctx, n, "seats of workers", func() (have int) {
+		for range c.links() {
+			have++
+		}
+		return have
+	})
+}
+
+// awaitJoined waits until so many of something have joined; count is called under
+// the lock.
+func (c *Coordinator) awaitJoined(ctx context.Context, n int, what string, count func() int) error {
+	have := 0
+	if err := c.await(ctx, func() bool { have = count(); return have >= n }); err != nil {
+		return fmt.Errorf("dist: %d of %d %s have joined: %w", have, n, what, err)
 	}
 	return nil
 }

@@ -82,8 +82,8 @@ func TestSlotsAreSpreadOverWorkers(t *testing.T) {
 // and it gets some when it comes back.
 func TestSlotsFollowSpeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var least []string // why the layer was low
-		cl := newCluster(t, CoordinatorConfig{Slots: 16, OnLow: func(l Low) { least = append(least, fmt.Sprint(l)) }})
+		var low []string
+		cl := newCluster(t, CoordinatorConfig{Slots: 16, OnLow: func(l Low) { low = append(low, fmt.Sprint(l)) }})
 		const pace = 1e-5 // 24 ms for a slot's product
 		cl.start(0, 6, seated(3, pace))
 		cl.start(6, 8, seated(3, pace/5))
@@ -93,14 +93,22 @@ func TestSlotsFollowSpeed(t *testing.T) {
 			h := cl.holders()
 			return len(h["worker-7"]) <= 1 && len(h["worker-8"]) <= 1
 		}
+		still := func() bool {
+			cl.c.mu.Lock()
+			defer cl.c.mu.Unlock()
+			_, loads, _ := cl.c.loads()
+			_, _, more := nextMove(loads, cl.c.loadLimit())
+			return !more && cl.c.move == nil
+		}
 		step := cl.trainUntil(m, 1, "balanced", balanced)
 		e := cl.awaitMove()
-		if want := "of worker-7"; !strings.Contains(e.Reason, want) && !strings.Contains(e.Reason, "of worker-8") {
+		if !strings.Contains(e.Reason, "of worker-7") && !strings.Contains(e.Reason, "of worker-8") {
 			t.Errorf("the first move is %v, want a slot of a slow worker", e)
 		}
 		if s := cl.c.Stats(); s.Moves < 2 || s.Repairs != 0 || s.Rebuilds != 0 {
 			t.Errorf("%d moves, %d repairs and %d rebuilds, want some moves only", s.Moves, s.Repairs, s.Rebuilds)
 		}
+		step = cl.trainUntil(m, step, "still", still)
 		step = cl.steady(m, step)
 
 		cl.kill("worker-2")
@@ -110,12 +118,12 @@ func TestSlotsFollowSpeed(t *testing.T) {
 		}
 		cl.add("worker-2", seated(3, pace))
 		step = cl.trainUntil(m, step, "as before", func() bool { return len(cl.holders()["worker-2"]) >= 2 && cl.whole() })
-		cl.steady(m, step)
+		cl.train(m, step, step+2)
 		if err := cl.fetched(m); err != nil {
 			t.Error(err)
 		}
-		if len(least) > 0 {
-			t.Errorf("the layer was low: %q", least)
+		if len(low) > 0 {
+			t.Errorf("the layer was low: %q", low)
 		}
 	})
 }
@@ -143,17 +151,16 @@ func (cl *cluster) whole() bool {
 	return len(cl.c.held("fc1")) == len(cl.c.slots)
 }
 
-// steady trains until no move has happened for long, and returns the next step.
+// steady trains for a while in which no slot should move, and returns the next step.
 func (cl *cluster) steady(m *toyModel, step int) int {
 	cl.t.Helper()
-	last, since := -1, step
-	return cl.trainUntil(m, step, "steady", func() bool {
-		if n := cl.c.Stats().Moves; n != last {
-			last, since = n, step
-		}
-		step++
-		return step > since+4*balanceEvery
-	})
+	before := cl.c.Stats().Moves
+	last := step + balanceEvery + 4
+	cl.trainUntil(m, step, "through", func() bool { step++; return step > last })
+	if n := cl.c.Stats().Moves - before; n > 0 {
+		cl.t.Errorf("%d more moves in %d steps: %v", n, balanceEvery, cl.holders())
+	}
+	return last
 }
 
 // A move is given up when the new seat is lost, and when its shards cannot be copied;

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,6 +27,7 @@ type clusterOptions struct {
 	patience        time.Duration // how long workers are waited for before the first step
 	workers         int           // processes to start here
 	pace            float64
+	seats           int // of each of them; 0: 1
 	seed            uint64
 	faults          []fault
 	obedient        bool // the processes take orders to misbehave
@@ -148,7 +150,7 @@ func (c *cluster) start(ctx context.Context, logDir string, n int) (err error) {
 func (c *cluster) startWorkers(logDir string) error {
 	c.workers = &localWorkers{
 		join: c.members.Self().GossipAddr, key: c.key, logDir: logDir,
-		pace: c.pace, seed: c.seed, lasting: map[int][]string{},
+		pace: c.pace, seats: c.seats, seed: c.seed, lasting: map[int][]string{},
 		obedient: c.obedient || slices.ContainsFunc(c.faults, func(f fault) bool { return f.what == "partition" }),
 	}
 	for w := 1; w <= c.clusterOptions.workers; w++ {
@@ -182,14 +184,31 @@ func (c *cluster) onEvent(e dist.Event) {
 func (c *cluster) onRound(s dist.RoundStats) {
 	c.usedMu.Lock()
 	defer c.usedMu.Unlock()
-	for _, slot := range s.Answered {
-		if !slices.Contains(c.used, slot+1) {
-			c.used = append(c.used, slot+1)
+	for _, w := range c.numbers(s) {
+		if !slices.Contains(c.used, w) {
+			c.used = append(c.used, w)
 		}
 	}
 	if c.observe != nil {
 		c.observe(s)
 	}
+}
+
+// numbers returns the numbers of the workers whose results a round used; where some
+// were not started here, their slots, from 1.
+func (c *cluster) numbers(s dist.RoundStats) (numbers []int) {
+	for _, name := range s.Workers {
+		w, err := strconv.Atoi(strings.TrimPrefix(name, workerPrefix))
+		if err != nil || name != workerName(w) || w > c.clusterOptions.workers {
+			numbers = numbers[:0]
+			for _, slot := range s.Answered {
+				numbers = append(numbers, slot+1)
+			}
+			return numbers
+		}
+		numbers = append(numbers, w)
+	}
+	return numbers
 }
 
 // answered returns, and forgets, the workers whose results the step used.

@@ -43,7 +43,7 @@ type stepEvent struct {
 	Step     int     `json:"step"`
 	Loss     float64 `json:"loss"`
 	StepMS   float64 `json:"step_ms"`
-	Answered []int   `json:"answered"` // workers whose results were used, from 1
+	Answered []int   `json:"answered"` // workers, however many shards they hold, whose results were used, from 1
 	Needed   int     `json:"needed"`   // k; 0 when nothing is placed
 	usage
 }
@@ -61,7 +61,7 @@ type epochEvent struct {
 type workerEvent struct {
 	Event  string `json:"event"` // worker
 	Worker string `json:"worker"`
-	State  string `json:"state"` // joined, left, failed, stale, repaired, quarantined
+	State  string `json:"state"` // joined, left, failed, stale, repaired, quarantined, moved
 	Step   int    `json:"step"`
 	Reason string `json:"reason,omitempty"`
 }

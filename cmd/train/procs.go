@@ -23,6 +23,7 @@ type localWorkers struct {
 	join, logDir string
 	key          dist.Key // zero: none
 	pace         float64
+	seats        int // of each; 0: 1
 	seed         uint64
 	lasting      map[int][]string // by number: the worker's arguments for the faults that it always has
 	obedient     bool             // they take orders to misbehave
@@ -101,6 +102,9 @@ func (l *localWorkers) args(w int) ([]string, error) {
 	}
 	if l.pace > 0 {
 		args = append(args, "--pace", strconv.FormatFloat(l.pace, 'g', -1, 64))
+	}
+	if l.seats > 1 {
+		args = append(args, "--seats", strconv.Itoa(l.seats))
 	}
 	if l.obedient {
 		args = append(args, "--orders")
@@ -223,4 +227,6 @@ func (l *localWorkers) close(ctx context.Context) error {
 const leaveTime = 5 * time.Second
 
 // workerName is the name of local worker w.
-func workerName(w int) string { return "worker-" + strconv.Itoa(w) }
+func workerName(w int) string { return workerPrefix + strconv.Itoa(w) }
+
+const workerPrefix = "worker-"

@@ -50,7 +50,7 @@ func (r *run) restore(ctx context.Context, cause error, retry *retries) error {
 	}
 	wait, cancel := context.WithTimeoutCause(ctx, r.Wait, fmt.Errorf("not within %v", r.Wait))
 	defer cancel()
-	if err := r.cluster.coordinator.AwaitWorkers(wait, r.needed); err != nil {
+	if err := r.cluster.coordinator.AwaitSeats(wait, r.needed); err != nil {
 		return fmt.Errorf("%w; %w", cause, err)
 	}
 	if err := r.loadNewest(r.folder.join(checkpointsName)); err != nil {

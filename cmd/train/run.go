@@ -139,7 +139,7 @@ func (r *run) joinCluster(ctx context.Context, t terminal) error {
 	}
 	r.cluster, err = joinCluster(ctx, clusterOptions{
 		bind: r.Bind, advertise: r.Advertise, join: r.Join, keyFile: r.Key, patience: max(joinTime, r.Wait),
-		workers: r.Workers, pace: r.Pace, seed: r.Seed, faults: faults,
+		workers: r.Workers, pace: r.Pace, seats: r.Seats, seed: r.Seed, faults: faults,
 	})
 	if err != nil || r.Workers >= r.MinWork {
 		return err

@@ -50,9 +50,10 @@ type runFlags struct {
 	Placement string `default:"auto" placeholder:"NAME" yaml:"placement" json:"placement" help:"Where the layers' products are computed: auto (large linear layers resident on the workers; what train plan says if those of --join have told their --pace), resident (every linear layer and convolution that can be), batch (parts of the batch are coded; weights are sent each step; any optimiser), shipped (both factors of every product are coded and sent; any optimiser; wants a --code of two factors), local (default ${default}). In YAML also placements, a list of {layer: GLOB, placement, code, k, gradient: workers (of batch: the gradient of the weights is computed there too), m, p, q (of shipped: blocks of the factors, m x p and p x q)}: the first match wins." group:"Placement"`
 	Code      string `default:"trigonometric" placeholder:"NAME" yaml:"code" json:"code" help:"Code of the placed layers: ${codes} (default ${default}); of shipped ones ${twosided}." group:"Placement"`
 	K         int    `name:"k" placeholder:"N" yaml:"k" json:"k" help:"Answers that suffice (default: two thirds of the workers)." group:"Placement"`
-	N         int    `name:"n" placeholder:"N" yaml:"n" json:"n" help:"Shards of a placed layer, one a worker (default: --workers, or with --workers 0 those that have joined)." group:"Placement"`
+	N         int    `name:"n" placeholder:"N" yaml:"n" json:"n" help:"Shards of a placed layer (default: one a worker of --workers, or with --workers 0 of those that have joined); more than workers want --seats." group:"Placement"`
 
 	Workers    int           `default:"6" placeholder:"N" yaml:"workers" json:"workers" help:"Worker processes to start on this machine; 0: none, use --join (default ${default})." group:"Cluster"`
+	Seats      int           `default:"1" placeholder:"N" yaml:"seats" json:"seats" help:"Shards of a layer that a worker can hold: with --n above the number of workers each holds as many as suit its long-run speed, and --seats leaves room for more than the mean (default ${default})." group:"Cluster"`
 	Join       []string      `placeholder:"HOST:PORT" yaml:"join" json:"join,omitempty" help:"Members of a cluster to join, separated by commas." group:"Cluster"`
 	MinWork    int           `name:"min-workers" placeholder:"N" yaml:"min-workers" json:"min_workers" help:"Workers to wait for before the first step (default: --workers, or 1)." group:"Cluster"`
 	Key        string        `placeholder:"FILE" yaml:"key" json:"-" help:"Cluster key; without --join a key is made for the run." group:"Cluster"`
@@ -96,6 +97,9 @@ func (f *runFlags) validate(cores int, l lists) error {
 	atLeast("threads", f.Threads, 0)
 	atLeast("warm-up", f.WarmUp, 0)
 	atLeast("workers", f.Workers, 0)
+	if err := checkSeats(f.Seats); err != nil {
+		problems = append(problems, err)
+	}
 	atLeast("min-workers", f.MinWork, 0)
 	atLeast("checkpoint-every", f.CheckpointEvery, 0)
 	atLeast("drift-every", f.DriftEvery, 0)
@@ -209,7 +213,10 @@ func (f *runFlags) validateCluster(bad func(string, ...any)) {
 		f.N = f.Workers
 	}
 	if f.MinWork == 0 {
-		f.MinWork = max(f.Workers, f.K, 1)
+		f.MinWork = max(f.Workers, (f.K+f.Seats-1)/max(1, f.Seats), 1)
+	}
+	if room := f.Workers * f.Seats; len(f.Join) == 0 && f.MinWork <= f.Workers && f.N > room {
+		bad("--n %d: want at most %d, --workers %d times --seats %d, or --min-workers above %d if others join", f.N, room, f.Workers, f.Seats, f.Workers)
 	}
 	if f.N > 0 {
 		f.setK(bad)

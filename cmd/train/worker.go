@@ -26,6 +26,7 @@ type workerCmd struct {
 	Key       string   `placeholder:"FILE" help:"Cluster key, required off loopback; '-': the first line of standard input."`
 	Name      string   `placeholder:"NAME" help:"Name of the worker (default: the host's name and the process's number)."`
 	Pace      float64  `placeholder:"GFLOPS" help:"Behave like a device of that speed."`
+	Seats     int      `default:"1" placeholder:"N" help:"Shards of a layer that it can hold at a time, 1 to 64: a run with more shards than workers gives it as many as suit its speed (default ${default})."`
 	workerFaults
 	observeFlags
 	Until  bool `name:"until-stdin-closes" help:"Leave when standard input ends, rather than at an interrupt."`
@@ -36,6 +37,9 @@ type workerCmd struct {
 func (w *workerCmd) Run(ctx context.Context, t terminal) error {
 	if w.Pace < 0 {
 		return usageError{fmt.Errorf("--pace %g: want no negative value", w.Pace)}
+	}
+	if err := checkSeats(w.Seats); err != nil {
+		return usageError{err}
 	}
 	faults, err := newMisbehaviour(w.workerFaults)
 	if err := errors.Join(err, w.observeFlags.check()); err != nil {
@@ -64,6 +68,15 @@ func (w *workerCmd) Run(ctx context.Context, t terminal) error {
 		defer stop()
 	}
 	return w.serve(ctx, t, key, faults, log)
+}
+
+// checkSeats checks --seats.
+func checkSeats(n int) error {
+	const most = 64
+	if n < 1 || n > most {
+		return fmt.Errorf("--seats %d: want 1 to %d", n, most)
+	}
+	return nil
 }
 
 // maxKeyLine bounds the line of a key on standard input.
@@ -106,7 +119,7 @@ func (w *workerCmd) serve(ctx context.Context, t terminal, key dist.Key, faults 
 		return fmt.Errorf("--bind %s: %w", w.Bind, err)
 	}
 	members, err := dist.Join(ctx, dist.MembershipConfig{
-		Name: w.Name, Role: dist.RoleWorker, Speed: w.Pace, DataAddr: listener.Addr(),
+		Name: w.Name, Role: dist.RoleWorker, Speed: w.Pace, Seats: w.Seats, DataAddr: listener.Addr(),
 		Bind: w.Bind, Advertise: w.Advertise, Seeds: w.Join, Key: key, Cut: wire.Cut, Log: log,
 	})
 	if err != nil {
@@ -121,7 +134,7 @@ func (w *workerCmd) serve(ctx context.Context, t terminal, key dist.Key, faults 
 		log.Warn("other machines may not reach this worker: see --bind, --data and --advertise", "err", err)
 	}
 	worker, err := dist.NewWorker(dist.WorkerConfig{
-		Name: w.Name, Addr: members.Self().Addr, Handlers: shard.Factories(), Dial: wire.Dial, Pace: w.Pace, Log: log,
+		Name: w.Name, Addr: members.Self().Addr, Handlers: shard.Factories(), Dial: wire.Dial, Pace: w.Pace, Seats: w.Seats, Log: log,
 		Slow: faults.slowness, Tamper: faults.tamper,
 	})
 	if err != nil {
