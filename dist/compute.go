@@ -278,6 +278,9 @@ func (s *session) operate(ctx context.Context, h *heldShard, op *operation) erro
 			return h.shard.Accumulate(op.x.tensor, op.dy.tensor)
 		})
 		s.dawdle(ctx, begin, begin, flops, 1, nil)
+		if flops > 0 {
+			h.flops, h.took = h.flops+flops, h.took+time.Since(begin)
+		}
 		return err
 	case opUpdate:
 		defer s.w.totals.updated(time.Now())
@@ -351,7 +354,10 @@ func (s *session) forget(h *heldShard, step int) error {
 func (s *session) advance(h *heldShard, version int) {
 	s.mu.Lock()
 	h.version = version
-	m := &Message{Header: Header{Kind: KindApplied, Layer: h.layer.Name, Slot: h.slot, Round: h.source, State: version}}
+	m := &Message{Header: Header{Kind: KindApplied, Layer: h.layer.Name, Slot: h.slot, Round: h.source, State: version,
+		Flops: h.flops, Nanos: int64(h.took),
+	}}
+	h.flops, h.took = 0, 0
 	s.mu.Unlock()
 	s.send(m, nil)
 }

@@ -73,8 +73,8 @@ type Header struct {
 	Update  *coded.Update `msgpack:"u,omitempty"`
 	Saved   uint64        `msgpack:"q,omitempty"` // the number of the copy to keep (Keep), or to use (Place)
 	Held    []Held        `msgpack:"i,omitempty"` // shards that the worker still holds (Hello)
-	Flops   float64       `msgpack:"g,omitempty"` // what the chunk cost, if the shard can tell (Result)
-	Nanos   int64         `msgpack:"m,omitempty"` // how long it took (Result)
+	Flops   float64       `msgpack:"g,omitempty"` // what the chunk (Result), or the gradients since the last report (Applied), cost, if the shard can tell
+	Nanos   int64         `msgpack:"m,omitempty"` // how long that took
 	Seat    int           `msgpack:"A,omitempty"` // which one is meant, from 0 (Hello); the one to be given to (Donate)
 	Seats   int           `msgpack:"B,omitempty"` // how many the worker has (Hello of a worker)
 	Shapes  [][]int       `msgpack:"x,omitempty"` // of the tensors that follow

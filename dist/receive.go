@@ -137,6 +137,12 @@ func (c *Coordinator) answered(l *link, m *Message) (w float64, took time.Durati
 
 // onApplied notes the version of a shard.
 func (c *Coordinator) onApplied(l *link, m *Message) error {
+	if m.Flops < 0 || m.Nanos < 0 {
+		return fmt.Errorf("layer %s: gradients of %g flops in %d ns", m.Layer, m.Flops, m.Nanos)
+	}
+	if m.Flops > 0 {
+		c.measure(l.host, m.Flops, time.Duration(m.Nanos))
+	}
 	h := l.shards[m.Layer]
 	if h == nil || m.Round != h.source {
 		return nil // of a shard that has been replaced

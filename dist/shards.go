@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"github.com/coda-ml/coda/coded"
 )
@@ -26,6 +27,9 @@ type heldShard struct {
 	states  int        // operations in the queue that replace the state
 	xs      []pendingX // of forward products that wait for their gradients, oldest first
 	pending int        // step of the gradient that the shard has gathered; 0: none
+
+	flops float64       // of the gradients since the last report of the version
+	took  time.Duration // so long for them
 }
 
 // pendingX is the operand of a forward product of a training step.

@@ -2,11 +2,11 @@ package dist
 
 import "time"
 
-// The speed of a worker is its work over its computing time, for chunks of products,
-// over about the last speedAnswers of them.
+// The speed of a worker is its work over its computing time, for the chunks of products
+// and the gradients that it has computed lately.
 const (
-	speedAnswers = 256
-	speedKnown   = 32 // answers
+	speedReports = 256 // of chunks and gradients, about so many
+	speedKnown   = 32  // reports
 	// relearnAfter is how long the speed of a worker without a slot is believed: it
 	// may have become faster, and would never be given a slot to show it.
 	relearnAfter = 5 * time.Minute
@@ -16,12 +16,12 @@ const (
 
 // pace is what is known of a worker's speed.
 type pace struct {
-	work, seconds float64 // of the last answers, older ones counting less
-	answers       int
+	work, seconds float64 // of the last reports, older ones counting less
+	reports       int
 	last          time.Time
 }
 
-// measure notes the work on an answer of a worker.
+// measure notes the work that a worker reports.
 func (c *Coordinator) measure(host string, work float64, took time.Duration) {
 	p := c.paces[host]
 	if p == nil {
@@ -31,16 +31,16 @@ func (c *Coordinator) measure(host string, work float64, took time.Duration) {
 		p = &pace{}
 		c.paces[host] = p
 	}
-	const fade = 1 - 1./speedAnswers
+	const fade = 1 - 1./speedReports
 	p.work, p.seconds = fade*p.work+work, fade*p.seconds+took.Seconds()
-	p.answers++
+	p.reports++
 	p.last = time.Now()
 }
 
 // known returns the speed of a worker if there is evidence of it.
 func (c *Coordinator) known(host string) (speed float64, ok bool) {
 	p := c.paces[host]
-	if p == nil || p.answers < speedKnown || p.work <= 0 || p.seconds <= 0 {
+	if p == nil || p.reports < speedKnown || p.work <= 0 || p.seconds <= 0 {
 		return 0, false
 	}
 	if time.Since(p.last) > relearnAfter {
