@@ -78,7 +78,7 @@
 // # Rounds, updates and repairs
 //
 // A layer is cut into the n slots of a one-sided code with generator G; the
-// worker in slot i holds the shard F_i = sum_j G_ij W_j. A round is one product,
+// worker in slot i (one of them if it has several, see Loads) holds the shard F_i = sum_j G_ij W_j. A round is one product,
 // cut into chunks. Every chunk needs a set of slots S that decodes it, D G_S = I:
 // any k of n for an MDS code. Work is handed out by pull, the chunk with the
 // least cover first, and the round ends when each chunk is ready, whoever did
@@ -110,6 +110,28 @@
 // convolution is tested alike, since it is linear in its weights, and so are products
 // with coded batches, for which the weights themselves are known.
 //
+// # Loads
+//
+// Partial results make good for a worker that is slow for a while; one that is slow for
+// long still has to update its shards, alone. So a worker may have several seats
+// (WorkerConfig.Seats), each of which holds a slot or is a spare, with a connection and
+// shards of its own; all of them share one computing engine, and so Pace and Slow. With
+// n slots for fewer workers, each first seat gets a slot before any second one, the
+// slots of a worker lie far apart on the circle of a trigonometric code, and later
+// worker w has n_w of them so that
+//
+//	max_w n_w / v_w
+//
+// is least (Jefferson's divisors), where v_w is its speed, work over computing time
+// lately; but never more than n - k where that can be avoided, so that the loss of one
+// worker can be borne. A slot moves between two steps, one at a time, at most every
+// 16 updates, and only from a share that takes 1.2 times as long as the other will then.
+// A seat that is to have it copies the shards from the seat that has it, and follows the
+// log, while that goes on answering: no shard is missing at any time, and not a bit
+// changes. If the old seat has fallen behind, the slot moves at once, unless the layer
+// would be low, and is repaired from others. When a worker is lost its slots go to spare
+// seats, those of fast workers first. An operand is sent once to every seat.
+//
 // # Losses
 //
 // A connection ends when its machine has been silent for 12 s; a process that is
@@ -133,7 +155,7 @@
 // Replay gives the same bits. However the workers behave, the coordinator holds
 // the operands of the last History updates and of the rounds under way, and a
 // worker those of Window updates, or while it is repaired and catches up at most
-// 256 updates or 256 MiB; no worker can hold up another.
+// 256 updates or 256 MiB, at each seat; no worker can hold up another.
 //
 // # What does not
 //
@@ -143,7 +165,8 @@
 // another is not tested until they answer with it. Momenta are followed, and not
 // tested: a wrong one is found by the weights that come of it. Nor are products of
 // two operands. Of two workers
-// of one name the one that came first stays, as long as it answers.
+// of one name the one that came first stays, as long as it answers. Slots move only
+// while a model is trained: not between products without updates.
 //
 // Whoever holds the key is trusted with the memory limits that the frames have,
 // and with the contents of messages. Without a key, on loopback, every local

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -192,5 +193,131 @@ func TestMoveThatFails(t *testing.T) {
 			t.Error("the move goes on without its new seat")
 		}
 		cl.train(m, step, step+1)
+	})
+}
+
+// A worker says how many seats it has: it refuses others, and a coordinator believes
+// only the seat that it has asked for.
+func TestSeatThatIsNotThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cl := newCluster(t, CoordinatorConfig{Slots: 2})
+		tw := cl.add("worker-1", seated(2, 0))
+		for _, number := range []int{-1, 2} {
+			conn, err := cl.net.dial(cl.ctx(), tw.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = cl.c.AddSeat(cl.ctx(), conn, number)
+			if want := fmt.Sprintf("worker-1 has 2 seats, there is no seat %d", number+1); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("seat %d: %v, want %q", number, err, want)
+			}
+		}
+		for _, hello := range []Header{{Seat: 0, Seats: 2}, {Seat: 1, Seats: 1}, {Seat: 1}, {Seat: 1, Seats: maxSeats + 1}} {
+			here, there := net.Pipe()
+			done := make(chan error, 1)
+			go func() {
+				_, err := cl.c.AddSeat(cl.ctx(), NewConn(here), 1)
+				done <- err
+			}()
+			peer := NewConn(there)
+			var m Message
+			if err := peer.Recv(&m); err != nil || m.Seat != 1 {
+				t.Fatalf("the coordinator asks for seat %d, %v", m.Seat, err)
+			}
+			hello.Kind, hello.Role, hello.Run, hello.From = KindHello, RoleWorker, m.Run, "liar"
+			if err := peer.Send(cl.ctx(), &Message{Header: hello}); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-done; err == nil || !strings.Contains(err.Error(), "want seat 2, of at most 64") {
+				t.Errorf("hello of seat %d of %d: %v", hello.Seat, hello.Seats, err)
+			}
+			peer.Close()
+		}
+	})
+}
+
+// Attach takes in as many seats as the gossip tells of, and each of them again.
+func TestAttachTakesEverySeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cl := newCluster(t, CoordinatorConfig{Slots: 4})
+		w := cl.launch("worker-1", seated(3, 0))
+		cl.workers["worker-1"] = w
+		roster := newTestRoster()
+		ctx, cancel := context.WithCancel(t.Context())
+		attached := make(chan error, 1)
+		go func() { attached <- cl.c.Attach(ctx, roster, cl.net.dial) }()
+		roster.set(Member{ID: "worker-1-a", Name: "worker-1", Addr: "worker-1", Role: RoleWorker, Seats: 3})
+		each := func(state string) { cl.t.Helper(); cl.awaitEach(state, "worker-1", "worker-1/2", "worker-1/3") }
+		each(StateJoined)
+		if err := cl.c.AwaitSeats(cl.ctx(), 3); err != nil {
+			t.Fatal(err)
+		}
+		w.node.sever()
+		each(StateFailed)
+		each(StateJoined)
+		cancel()
+		<-attached
+	})
+}
+
+// One seat at a time computes, all with the one pace of the worker, which draws its
+// slowness once for a product.
+func TestSeatsShareTheDevice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cl := newCluster(t, CoordinatorConfig{Slots: 3})
+		drawn := map[uint64]int{}
+		cl.add("worker-1", seated(3, 1e-6), func(cfg *WorkerConfig) {
+			cfg.Slow = func(i ProductInfo) float64 { drawn[i.Round]++; return 2 }
+		})
+		m := newToyModel(toyLayer("fc1", coded.Spec{Name: "uncoded", N: 3, K: 3}, 2, 6, 6), 1)
+		cl.place(m)
+		begin := time.Now()
+		cl.train(m, 1, 1)
+		// Two products of 3 slots, each 2*3*6*2 flops, in nanoseconds.
+		want := 2 * 3 * 72 * 2 / 1e-6 * float64(time.Nanosecond)
+		if took := float64(time.Since(begin)); took < 0.99*want || took > 1.05*want+float64(2*lag) {
+			t.Errorf("a step took %v, want about %v", time.Duration(took), time.Duration(want))
+		}
+		synctest.Wait()
+		for round, n := range drawn {
+			if n != 1 {
+				t.Errorf("round %d: slowness drawn %d times", round, n)
+			}
+		}
+		if s := cl.workers["worker-1"].w.Stats(); len(drawn) != 2 || s.Tasks != 12 || s.Shards != 3 {
+			t.Errorf("%d products drawn, %d tasks with %d shards, want 2, 12, 3", len(drawn), s.Tasks, s.Shards)
+		}
+	})
+}
+
+// Shards of every seat outlive a broken connection, and a worker that serves one run
+// with a seat does not serve another with the next.
+func TestSeatsKeepTheirShards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cl := newCluster(t, CoordinatorConfig{Slots: 4})
+		cl.start(0, 2, seated(2, 0))
+		m := newToyModel(toyLayer("fc1", coded.Spec{Name: "trigonometric", N: 4, K: 2}, 2, 6, 6), 1)
+		cl.place(m)
+		cl.train(m, 1, 3)
+		cl.cut("worker-1")
+		synctest.Wait()
+		if n := cl.workers["worker-1"].w.Stats().Kept; n != 2 {
+			t.Errorf("worker-1 keeps %d shards, want 2", n)
+		}
+		cl.connect(cl.workers["worker-1"])
+		cl.train(m, 4, 4)
+		cl.kill("worker-2")
+		cl.train(m, 5, 6)
+		if n := cl.c.Stats().Repairs; n != 0 {
+			t.Errorf("%d repairs of shards that were kept", n)
+		}
+		other := newCluster(t, CoordinatorConfig{Slots: 1})
+		conn, err := cl.net.dial(cl.ctx(), "worker-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.c.AddSeat(cl.ctx(), conn, 1); !errors.Is(err, ErrRefused) {
+			t.Errorf("another run gets %v, want a refusal", err)
+		}
 	})
 }
