@@ -47,6 +47,14 @@ func TestBatchGradients(t *testing.T) {
 func TestBatchFollowsTheWeights(t *testing.T) {
 	local := newConvBench(t, nil)
 	placed := newBatchBench(t, &nn.Batch{Executor: shard.NewLocal(shard.LocalConfig{}), Code: trigonometric(6, 4), Gradient: matdot(6, 4), Chunks: 2})
+	trainsAsLocally(t, local, placed)
+}
+
+// trainsAsLocally makes twenty steps of a rule that is not linear in the gradient, with
+// local layers and with placed ones whose weights are local parameters, and compares
+// the losses.
+func trainsAsLocally(t *testing.T, local, placed *bench) {
+	t.Helper()
 	train := func(b *bench, step int) float64 {
 		x, labels := data(rand.New(rand.NewPCG(uint64(step%2), 3)), 9, 2*8*7, 7)
 		loss, _, err := b.Train(t.Context(), step, x, labels)

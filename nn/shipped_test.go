@@ -3,7 +3,6 @@ package nn_test
 import (
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"regexp"
 	"strings"
@@ -63,44 +62,7 @@ func TestShippedGradients(t *testing.T) {
 func TestShippedTrains(t *testing.T) {
 	local := newConvBench(t, nil)
 	placed := newShippedBench(t, &nn.Shipped{Executor: shard.NewLocal(shard.LocalConfig{}), Code: orthoPolynomial, Chunks: 2})
-	train := func(b *bench, step int) float64 {
-		x, labels := data(rand.New(rand.NewPCG(uint64(step%2), 3)), 9, 2*8*7, 7)
-		loss, _, err := b.Train(t.Context(), step, x, labels)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range b.Params() {
-			for i, g := range p.Grad {
-				p.Value.Data[i] -= 0.02 * g / (float32(math.Abs(float64(g))) + 0.01)
-			}
-		}
-		if err := nn.UpdatePlaced(t.Context(), b.model, coded.Update{Step: step}); err != nil {
-			t.Fatal(err)
-		}
-		return loss
-	}
-	var first, last float64
-	for step := 1; step <= 20; step++ {
-		want, got := train(local, step), train(placed, step)
-		if math.Abs(got-want) > 1e-3 {
-			t.Fatalf("step %d: loss %v, local %v", step, got, want)
-		}
-		if last = want; step == 1 {
-			first = want
-		}
-	}
-	if last > first-0.3 {
-		t.Errorf("loss %v after %v: nothing was learnt", last, first)
-	}
-	if momenta, err := nn.Sync(t.Context(), placed.model); err != nil || len(momenta) != 0 {
-		t.Errorf("momenta %v, error %v: the weights are here", momenta, err)
-	}
-	if names, err := nn.PlacedLayers(placed.model); err != nil || len(names) != 0 {
-		t.Errorf("layers %v, error %v: none needs a linear optimiser", names, err)
-	}
-	if ok, err := nn.Placed(placed.model); err != nil || !ok {
-		t.Errorf("placed %v, error %v", ok, err)
-	}
+	trainsAsLocally(t, local, placed)
 }
 
 // Both rounds of the way back are started before the first is waited for, no round is
