@@ -54,11 +54,6 @@ type CoordinatorConfig struct {
 	// other donors, and how long Place and Fetch may take. 0: 30 s.
 	RepairDeadline time.Duration
 
-	// Rebalance moves slots between workers so that each has as many as suit its
-	// speed also where every worker has one seat, to spare workers then. Where some
-	// have several it is always done, but for a Replay.
-	Rebalance bool
-
 	// Verify, if not nil, makes the coordinator test every answer before it is used.
 	Verify *Verification
 

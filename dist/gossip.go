@@ -22,7 +22,7 @@ type gossipNet struct {
 	udp       *net.UDPConn
 	cut       *Cut // nil: none
 	entry     *admission
-	probe     probe
+	probe     *probe
 	packets   chan *memberlist.Packet // unbuffered, never closed
 	streams   chan net.Conn           // unbuffered, never closed
 
@@ -55,6 +55,7 @@ func listenGossip(ctx context.Context, bind, advertise string, key Key, cut *Cut
 	g := &gossipNet{
 		cut:     cut,
 		entry:   newAdmission(maxStreams, streamGrace),
+		probe:   newProbe(),
 		packets: make(chan *memberlist.Packet),
 		streams: make(chan net.Conn),
 	}

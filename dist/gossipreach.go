@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -36,16 +35,21 @@ const (
 
 var errNothingCame = errors.New("nothing that was sent there has come back")
 
-// probe is a Reach under way.
+// probe is what a node sends to itself in Reach.
 type probe struct {
-	one    sync.Mutex // held by Reach
-	active atomic.Bool
+	packet [16]byte      // drawn once, so that one that comes late is known as well
+	heard  chan struct{} // capacity 1: the packet has come
 
+	one    sync.Mutex // held by Reach
 	mu     sync.Mutex // held while connecting, so that the accepting loop waits for the address
-	local  string     // of the connection
+	local  string     // of the connection under way, empty if there is none
 	struck bool       // it has come
-	packet []byte
-	heard  chan struct{} // closed when the packet has come
+}
+
+func newProbe() *probe {
+	p := &probe{heard: make(chan struct{}, 1)}
+	rand.Read(p.packet[:])
+	return p
 }
 
 // Reach implements reacher.
@@ -54,13 +58,10 @@ func (g *gossipNet) Reach(ctx context.Context) error {
 	defer g.probe.one.Unlock()
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTime, errNothingCame)
 	defer cancel()
-	p := &g.probe
-	p.mu.Lock()
-	p.local, p.struck, p.packet, p.heard = "", false, make([]byte, 16), make(chan struct{})
-	rand.Read(p.packet)
-	p.mu.Unlock()
-	p.active.Store(true)
-	defer p.active.Store(false)
+	select {
+	case <-g.probe.heard: // of another time
+	default:
+	}
 	var tcp, udp error
 	var wg sync.WaitGroup
 	wg.Go(func() { tcp = g.reachStream(ctx) })
@@ -73,14 +74,7 @@ func (g *gossipNet) Reach(ctx context.Context) error {
 }
 
 func (g *gossipNet) reachStream(ctx context.Context) error {
-	p := &g.probe
-	var d net.Dialer
-	p.mu.Lock()
-	c, err := d.DialContext(ctx, "tcp", g.advertise.String())
-	if err == nil {
-		p.local = c.LocalAddr().String()
-	}
-	p.mu.Unlock()
+	c, err := g.probe.connect(ctx, g.advertise.String())
 	if err != nil {
 		return fmt.Errorf("TCP: %w", err)
 	}
@@ -88,19 +82,37 @@ func (g *gossipNet) reachStream(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	defer stop()
 	_, err = c.Read(make([]byte, 1)) // the accepting loop hangs up
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.struck {
+	if !g.probe.over() {
 		return fmt.Errorf("TCP: %w (%w)", ErrElsewhere, err)
 	}
 	return nil
+}
+
+// connect makes a connection that took knows.
+func (p *probe) connect(ctx context.Context, addr string) (net.Conn, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err == nil {
+		p.local, p.struck = c.LocalAddr().String(), false
+	}
+	return c, err
+}
+
+// over forgets the connection, and tells whether it has come.
+func (p *probe) over() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.local = ""
+	return p.struck
 }
 
 func (g *gossipNet) reachPacket(ctx context.Context) error {
 	again := time.NewTicker(probePause)
 	defer again.Stop()
 	for {
-		if _, err := g.udp.WriteToUDPAddrPort(g.probe.packet, g.advertise); err != nil {
+		if _, err := g.udp.WriteToUDPAddrPort(g.probe.packet[:], g.advertise); err != nil {
 			return fmt.Errorf("UDP: %w", err)
 		}
 		select {
@@ -115,9 +127,6 @@ func (g *gossipNet) reachPacket(ctx context.Context) error {
 
 // took tells whether an accepted connection is that of a probe, and closes it then.
 func (p *probe) took(c net.Conn) bool {
-	if !p.active.Load() {
-		return false
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if c.RemoteAddr().String() != p.local {
@@ -130,16 +139,9 @@ func (p *probe) took(c net.Conn) bool {
 
 // tookPacket tells whether a packet is that of a probe.
 func (p *probe) tookPacket(b []byte) bool {
-	if !p.active.Load() {
+	if !bytes.Equal(b, p.packet[:]) {
 		return false
 	}
-	if !bytes.Equal(b, p.packet) {
-		return false
-	}
-	select {
-	case <-p.heard:
-	default:
-		close(p.heard)
-	}
+	signal(p.heard)
 	return true
 }

@@ -22,7 +22,7 @@ type move struct {
 
 // balances tells whether slots are moved.
 func (c *Coordinator) balances() bool {
-	return c.cfg.Replay == nil && (c.seated || c.cfg.Rebalance)
+	return c.cfg.Replay == nil && c.seated
 }
 
 // rebalance goes on with the move under way, or begins one. It is called between two
@@ -144,7 +144,7 @@ func (c *Coordinator) copyShards() {
 		p := c.layers[name]
 		switch {
 		case v.slot >= p.code.N() || v.to.shards[name] != nil || v.to.resting():
-		case p.code.Row(v.slot) == nil:
+		case p.empty:
 			c.giveEmpty(v.to, v.slot, p)
 		case v.to.sending:
 			v.to.healLater = true

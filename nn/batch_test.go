@@ -95,11 +95,11 @@ func trainsAsLocally(t *testing.T, local, placed *bench) {
 	}
 }
 
-// What travels: a block for each slot, new weights only when they are trained.
-func TestBatchRounds(t *testing.T) {
-	s := &spy{Executor: shard.NewLocal(shard.LocalConfig{})}
-	b := &nn.Batch{Executor: s, Code: trigonometric(6, 4), Chunks: 2}
-	model := mlp(1, sizes, map[int]nn.Placement{0: b, 1: b})
+// stepPlacedOn makes one step of a network whose first two layers are placed, the second
+// of which is not trained.
+func stepPlacedOn(t *testing.T, on nn.Placement) {
+	t.Helper()
+	model := mlp(1, sizes, map[int]nn.Placement{0: on, 1: on})
 	model[2].(*nn.Linear).Weight.Frozen = true
 	placed := newBench(t, model, sizes[0])
 	if err := nn.Place(t.Context(), model, nil); err != nil {
@@ -112,6 +112,13 @@ func TestBatchRounds(t *testing.T) {
 	if err := nn.UpdatePlaced(t.Context(), model, coded.Update{Step: 1}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// What travels: a block for each slot, new weights only when they are trained.
+func TestBatchRounds(t *testing.T) {
+	s := &spy{Executor: shard.NewLocal(shard.LocalConfig{})}
+	b := &nn.Batch{Executor: s, Code: trigonometric(6, 4), Chunks: 2}
+	stepPlacedOn(t, b)
 	var got []string
 	for _, r := range s.rounds {
 		got = append(got, fmt.Sprint(r.Layer, " ", r.Product, " ", r.Keep))

@@ -70,19 +70,7 @@ func TestShippedTrains(t *testing.T) {
 func TestShippedRounds(t *testing.T) {
 	s := &spy{Executor: shard.NewLocal(shard.LocalConfig{})}
 	on := &nn.Shipped{Executor: s, Code: orthoPolynomial, Chunks: 2}
-	model := mlp(1, sizes, map[int]nn.Placement{0: on, 1: on})
-	model[2].(*nn.Linear).Weight.Frozen = true
-	placed := newBench(t, model, sizes[0])
-	if err := nn.Place(t.Context(), model, nil); err != nil {
-		t.Fatal(err)
-	}
-	x, labels := data(rand.New(rand.NewPCG(1, 1)), 8, sizes[0], 7)
-	if _, _, err := placed.Train(t.Context(), 1, x, labels); err != nil {
-		t.Fatal(err)
-	}
-	if err := nn.UpdatePlaced(t.Context(), model, coded.Update{Step: 1}); err != nil {
-		t.Fatal(err)
-	}
+	stepPlacedOn(t, on)
 	var got []string
 	for _, r := range s.rounds {
 		got = append(got, fmt.Sprint(r.Layer, " ", r.Product, " ", r.Keep, " ", len(r.Slots), " ", len(r.Slots[0]), " ", r.Slots[5][0].Shape))
@@ -94,7 +82,7 @@ func TestShippedRounds(t *testing.T) {
 		t.Errorf("rounds %v, want %v", got, want)
 	}
 
-	placed = newBench(t, mlp(1, sizes, map[int]nn.Placement{1: on}), sizes[0])
+	placed := newBench(t, mlp(1, sizes, map[int]nn.Placement{1: on}), sizes[0])
 	if err := nn.Place(t.Context(), placed.model, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -20,11 +20,12 @@ func (r *run) fitShipped(p nn.Placeable, rule placementRule, info *layerInfo) (p
 		batch, ins, outs := l.Finest(!p.First)
 		return in >= ins && out >= outs && r.Batch >= batch
 	}
-	_, err := coded.FitLayer(spec, rule.K, func(coded.LayerCut) bool { return true })
-	if err != nil { // whatever the layer
-		return plan.Choice{}, fmt.Errorf("layer %s: placement shipped: %w; the codes are %v", p.Name, err, shippedCodes())
-	}
 	fitted, err := coded.FitLayer(spec, rule.K, suits)
+	if err != nil {
+		if _, err := coded.FitLayer(spec, rule.K, func(coded.LayerCut) bool { return true }); err != nil { // whatever the layer
+			return plan.Choice{}, fmt.Errorf("layer %s: placement shipped: %w; the codes are %v", p.Name, err, shippedCodes())
+		}
+	}
 	switch {
 	case groups > 1:
 		why = "a convolution of groups cannot be cut for codes of two factors"

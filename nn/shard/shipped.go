@@ -26,11 +26,12 @@ const KindShipped = "shipped"
 // nothing. It implements coded.PairShard.
 type Shipped struct {
 	stateless
-	task   coded.Task
-	chunks int
-	pairs  [3]blockPair // by product
-	sum    buffer
-	a, b   []coded.Tensor
+	task    coded.Task
+	results []coded.Output // each a sum of products of coded blocks
+	chunks  int
+	pairs   [3]blockPair // by product
+	sum     buffer
+	a, b    []coded.Tensor
 }
 
 var _ coded.PairShard = (*Shipped)(nil)
@@ -76,6 +77,7 @@ func (s *Shipped) build(l coded.Layer, slot int, pool *kernel.Pool) error {
 		return err
 	}
 	s.task = code.Task(slot)
+	s.results = s.task.Products()
 	cut := newFactorCut(c, code)
 	for p := coded.Forward; p <= coded.Gradient; p++ {
 		s.pairs[p-coded.Forward] = newBlockPair(s.name, cut.block(p), p, l.Chunks, pool)
@@ -99,18 +101,17 @@ func (s *Shipped) MultiplyPair(p coded.Product, a, b coded.Tensor, chunk int) (c
 		}
 		*side.list = Slots((*side.list)[:0], side.x)
 	}
-	results := s.results()
 	var sum coded.Tensor
-	for i, result := range results {
+	for i, result := range s.results {
 		for j, pair := range result {
 			y, err := s.pairs[p-coded.Forward].multiply(s.a[pair.A], s.b[pair.B], chunk)
 			switch {
 			case err != nil:
 				return coded.Tensor{}, err
-			case len(results) == 1 && len(result) == 1:
+			case len(s.results) == 1 && len(result) == 1:
 				return coded.Tensor{Shape: append([]int{1}, y.Shape...), Data: y.Data}, nil
 			case i == 0 && j == 0:
-				sum = s.sum.resize(append([]int{len(results)}, y.Shape...)...)
+				sum = s.sum.resize(append([]int{len(s.results)}, y.Shape...)...)
 			}
 			dst := sum.Data[i*len(y.Data) : (i+1)*len(y.Data)]
 			if j == 0 {
@@ -123,28 +124,6 @@ func (s *Shipped) MultiplyPair(p coded.Product, a, b coded.Tensor, chunk int) (c
 	return sum, nil
 }
 
-// results lists what the task returns, each a sum of products of coded blocks.
-func (s *Shipped) results() []coded.Output {
-	if s.task.Results == nil {
-		s.task.Results = taskResults(s.task)
-	}
-	return s.task.Results
-}
-
-// taskResults lists what a task returns.
-func taskResults(t coded.Task) []coded.Output {
-	if t.Results != nil {
-		return t.Results
-	}
-	var all []coded.Output
-	for a := range t.A {
-		for b := range t.B {
-			all = append(all, coded.Output{{A: a, B: b}})
-		}
-	}
-	return all
-}
-
 // Flops is the number of floating-point operations of a whole product with the coded
 // blocks of A of a shape.
 func (s *Shipped) Flops(p coded.Product, a []int) float64 {
@@ -152,7 +131,7 @@ func (s *Shipped) Flops(p coded.Product, a []int) float64 {
 		return 0
 	}
 	products := 0
-	for _, r := range s.results() {
+	for _, r := range s.results {
 		products += len(r)
 	}
 	return float64(products) * s.pairs[p-coded.Forward].flops(a[1:])
