@@ -90,7 +90,7 @@ func TestAugmentIsItsDefinition(t *testing.T) {
 			rt.Fatal(err)
 		}
 		s := coloured(t, 2, shape...)
-		v := a.draw(rapid.Uint64().Draw(rt, "seed"), 3, rapid.IntRange(0, 1e6).Draw(rt, "place"), shape)
+		v := a.draw(rapid.Uint64().Draw(rt, "seed"), 3, rapid.IntRange(0, 1e6).Draw(rt, "place"), 0, shape)
 		got := make([]float32, s.ImageSize())
 		fill(got, float32(math.NaN()))
 		s.augment(got, 1, a, v)
@@ -141,9 +141,9 @@ func TestDrawsAreUniform(t *testing.T) {
 	const n = 40000
 	a, shape := Augment{Pad: 4, Flip: true, Cutout: 8}, []int{3, 32, 32}
 	for what, key := range map[string]func(i int) augmentation{
-		"places": func(i int) augmentation { return a.draw(1, 0, i, shape) },
-		"epochs": func(i int) augmentation { return a.draw(1, i, 0, shape) },
-		"seeds":  func(i int) augmentation { return a.draw(uint64(i), 0, 0, shape) },
+		"places": func(i int) augmentation { return a.draw(1, 0, i, 0, shape) },
+		"epochs": func(i int) augmentation { return a.draw(1, i, 0, 0, shape) },
+		"seeds":  func(i int) augmentation { return a.draw(uint64(i), 0, 0, 0, shape) },
 	} {
 		for name, value := range map[string]struct {
 			cells int
@@ -177,11 +177,39 @@ func btoi(b bool) int {
 	return 0
 }
 
+// TestAlternateFlips: every image is shown from both sides in two epochs, wherever
+// the order places it, half of the images from the left first, and the other
+// choices stay as they are without it.
+func TestAlternateFlips(t *testing.T) {
+	const n = 10000
+	shape := []int{3, 32, 32}
+	random, alternate := Augment{Pad: 4, Flip: true}, Augment{Pad: 4, Alternate: true}
+	flipped := 0
+	for image := range n {
+		first := alternate.draw(1, 0, n-1-image, image, shape)
+		for epoch := range 4 {
+			place := (image*7 + epoch) % n
+			v := alternate.draw(1, epoch, place, image, shape)
+			if v.flip != (first.flip == (epoch%2 == 0)) {
+				t.Fatalf("image %d: flipped %v in epoch 0 and %v in epoch %d", image, first.flip, v.flip, epoch)
+			}
+			other := random.draw(1, epoch, place, image, shape)
+			if other.flip = v.flip; other != v {
+				t.Fatalf("image %d, epoch %d: %v, with random flips %v", image, epoch, v, other)
+			}
+		}
+		flipped += btoi(first.flip)
+	}
+	if flipped < n/2-300 || flipped > n/2+300 { // six standard deviations
+		t.Errorf("%d of %d images are flipped in the first epoch", flipped, n)
+	}
+}
+
 // TestDrawsDoNotChange pins the numbers: a run that is resumed by another
 // version of the program must see the same images.
 func TestDrawsDoNotChange(t *testing.T) {
 	a, shape := Augment{Pad: 4, Flip: true, Cutout: 8}, []int{3, 32, 32}
-	got := fmt.Sprint(a.draw(1, 2, 3, shape), a.draw(1, 2, 4, shape), a.draw(1, 3, 3, shape), a.draw(2, 2, 3, shape))
+	got := fmt.Sprint(a.draw(1, 2, 3, 0, shape), a.draw(1, 2, 4, 0, shape), a.draw(1, 3, 3, 0, shape), a.draw(2, 2, 3, 0, shape))
 	const want = "{4 3 false 18 9} {0 0 false 17 1} {4 -3 false 24 20} {2 1 false 1 11}"
 	if got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -282,7 +310,7 @@ func TestAugmentAllocatesNothing(t *testing.T) {
 	a := Augment{Pad: 4, Flip: true, Cutout: 8}
 	x, place := make([]float32, s.ImageSize()), 0
 	if n := testing.AllocsPerRun(100, func() {
-		s.augment(x, 3, a, a.draw(1, 2, place, s.Shape))
+		s.augment(x, 3, a, a.draw(1, 2, place, 3, s.Shape))
 		place++
 	}); n > 0 {
 		t.Errorf("%v allocations an image", n)

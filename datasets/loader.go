@@ -203,7 +203,7 @@ func (l *Loader) fill(epoch, step int) {
 func (l *Loader) vary(b *Batch) {
 	set, size := l.set, l.set.ImageSize()
 	for i, j := range b.Index {
-		v := l.c.Augment.draw(l.c.Seed, b.Epoch, b.Step*l.c.Batch+i, set.Shape)
+		v := l.c.Augment.draw(l.c.Seed, b.Epoch, b.Step*l.c.Batch+i, j, set.Shape)
 		set.augment(b.X[i*size:][:size], j, l.c.Augment, v)
 		b.Labels[i] = int32(set.labels[j])
 	}

@@ -25,7 +25,7 @@ type runFlags struct {
 	Mirror     []string `sep:"none" placeholder:"URL" yaml:"mirror" json:"mirror,omitempty" help:"Folder to download the data set's files from, tried before the public ones; repeatable. SHA-256 sums are checked in any case." group:"Data and model"`
 	Init       string   `placeholder:"FILE" yaml:"init" json:"init,omitempty" help:"Begin with the parameters and buffers of a safetensors file named and laid out as in PyTorch." group:"Data and model"`
 	InitExcept []string `placeholder:"GLOB" sep:"none" yaml:"init-except" json:"init_except,omitempty" help:"Entries that --init leaves as they are drawn, such as 'fc.*'; repeatable." group:"Data and model"`
-	Augment    string   `default:"auto" placeholder:"LIST" yaml:"augment" json:"augment" help:"Changes of the training images, separated by commas: crop (padded by 4; crop=2: by 2), reflect (the padding mirrors the image in place of black), flip, cutout (half the width); none; or auto: crop,flip for cifar10 and cifar100." group:"Data and model"`
+	Augment    string   `default:"auto" placeholder:"LIST" yaml:"augment" json:"augment" help:"Changes of the training images, separated by commas: crop (padded by 4; crop=2: by 2), reflect (the padding mirrors the image in place of black), flip (every image in half of the epochs, at random), alternate (in every second one, in place of flip), cutout (half the width); none; or auto: crop,flip for cifar10 and cifar100." group:"Data and model"`
 
 	Epochs     int     `default:"3" placeholder:"N" yaml:"epochs" json:"epochs" help:"Passes over the training set (default ${default})." group:"Training"`
 	Steps      int     `placeholder:"N" yaml:"steps" json:"steps,omitempty" help:"End after this many steps, if that is sooner." group:"Training"`

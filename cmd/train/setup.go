@@ -111,10 +111,12 @@ func (f *runFlags) augmentation() (datasets.Augment, error) {
 			a.Reflect = true
 		case "flip":
 			a.Flip = true
+		case "alternate":
+			a.Alternate = true
 		case "cutout":
 			a.Cutout = 16
 		default:
-			return a, fmt.Errorf("%q: choose among crop, crop=PIXELS, reflect, flip and cutout, or none, or auto", item)
+			return a, fmt.Errorf("%q: choose among crop, crop=PIXELS, reflect, flip, alternate and cutout, or none, or auto", item)
 		}
 	}
 	return a, nil

@@ -15,6 +15,7 @@ func TestAugmentation(t *testing.T) {
 		{"cifar10", "auto", datasets.Augment{Pad: 4, Flip: true}},
 		{"cifar10", "none", datasets.Augment{}},
 		{"mnist", "crop=2,reflect", datasets.Augment{Pad: 2, Reflect: true}},
+		{"cifar10", "crop,alternate", datasets.Augment{Pad: 4, Alternate: true}},
 		{"mnist", "crop,cutout", datasets.Augment{Pad: 4, Cutout: 16}},
 	} {
 		got, err := (&runFlags{Dataset: test.dataset, Augment: test.list}).augmentation()
