@@ -54,6 +54,14 @@ type CoordinatorConfig struct {
 	// other donors, and how long Place and Fetch may take. 0: 30 s.
 	RepairDeadline time.Duration
 
+	// MaxCondition, if not 0, is the largest condition number of the set of results that
+	// a chunk is decoded from, above which one more result is awaited, and another one,
+	// while somebody can give it; for no longer than the round has taken until then. A
+	// chunk that is decoded even so is counted in the Stats, and the first of a layer is
+	// logged. It does not concern sets that Select or Replay choose, nor layers that are
+	// Ignoring or Joint. At least 1.
+	MaxCondition float64
+
 	// Verify, if not nil, makes the coordinator test every answer before it is used.
 	Verify *Verification
 
@@ -135,6 +143,9 @@ func (c CoordinatorConfig) withDefaults() (CoordinatorConfig, error) {
 	lasting("largest deadline", &c.MaxDeadline, max(30*time.Second, c.MinDeadline))
 	lasting("wait", &c.Wait, 0)
 	lasting("repair deadline", &c.RepairDeadline, 30*time.Second)
+	if c.MaxCondition != 0 && !(c.MaxCondition >= 1) {
+		problems = append(problems, fmt.Errorf("largest condition number is %g, want at least 1, or 0 for no limit", c.MaxCondition))
+	}
 	if c.Window > c.History {
 		problems = append(problems, fmt.Errorf("window is %d, want at most the history, %d", c.Window, c.History))
 	}

@@ -68,7 +68,11 @@ type placement struct {
 	habits   *schedule.Habits // of the slots
 	empty    bool             // of a code of two factors, whose shards hold nothing
 	verifier *verifier        // nil: answers are not tested
-	offers   map[int]*link    // by slot, during Place: the workers that are to use their own copy
+
+	conditions *coded.Decoder // tells those of sets; nil if chunks are decoded together
+	warned     bool           // of a condition number above the limit
+
+	offers map[int]*link // by slot, during Place: the workers that are to use their own copy
 
 	turnarounds turnarounds
 

@@ -1,6 +1,7 @@
 package dist
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -128,7 +129,7 @@ type cluster struct {
 func newCluster(t *testing.T, cfg CoordinatorConfig) *cluster {
 	t.Helper()
 	cl := &cluster{t: t, net: &network{nodes: map[string]*node{}}, workers: map[string]*testWorker{}, events: make(chan Event, 1000)}
-	cfg.Log = quiet
+	cfg.Log = cmp.Or(cfg.Log, quiet)
 	if cfg.OnEvent == nil {
 		cfg.OnEvent = func(e Event) { cl.events <- e }
 	}

@@ -34,6 +34,11 @@ type round struct {
 	took    time.Duration
 	sets    [][]int // by chunk: the slots decoded from
 
+	enough    time.Time // since when nothing but a better condition is awaited; zero if it is not
+	awaited   int       // chunks that could be decoded and awaited more
+	condition float64   // the largest of the sets
+	above     int       // chunks for which it is above the limit
+
 	announced bool
 }
 
@@ -147,7 +152,7 @@ func (c *Coordinator) begin(r *round) error {
 		r.cover, p.covers = p.covers[n-1], p.covers[:n-1]
 	} else {
 		var err error
-		if r.cover, err = newCover(p.code, p.layer.Chunks, c.cfg.Strategies[r.Layer], p.habits); err != nil {
+		if r.cover, err = newCover(p.code, p.layer.Chunks, c.cfg.Strategies[r.Layer], p.habits, c.limit(p)); err != nil {
 			return r.fail(err)
 		}
 	}
@@ -261,14 +266,23 @@ func (c *Coordinator) active(id uint64) *round {
 	return nil
 }
 
-// checkRound decides whether a round can still end, given who is there.
-func (c *Coordinator) checkRound(r *round) {
-	possible := func(slot int) bool {
+// possible tells which slots can give results of a round, sooner or later.
+func (c *Coordinator) possible(r *round) func(slot int) bool {
+	return func(slot int) bool {
 		if slot >= len(c.slots) || c.slots[slot] == nil {
 			return false
 		}
 		h := c.slots[slot].shards[r.Layer]
 		return h != nil && h.base <= r.version
+	}
+}
+
+// checkRound decides whether a round can still end, given who is there.
+func (c *Coordinator) checkRound(r *round) {
+	possible := c.possible(r)
+	c.acceptIf(r, func(chunk int) bool { return !r.cover.more(chunk, possible) })
+	if r.over {
+		return
 	}
 	if r.cover.feasible(possible) {
 		r.short = time.Time{}
@@ -346,6 +360,7 @@ func (c *Coordinator) endRound(r *round, err error) {
 			c.waste(s.by, s.work)
 		}
 	}
+	r.awaited = r.cover.awaited
 	r.place.covers = append(r.place.covers, r.cover)
 	r.cover = nil
 	releaseOperands(r.operand, r.slots)

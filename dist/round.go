@@ -85,11 +85,24 @@ func (s Strategy) readiness(code *coded.Code, chunks int) (schedule.Readiness, e
 	return schedule.NewCovered(code, chunks), nil
 }
 
-// schedule returns the strategy's schedule of a layer whose workers have habits.
-func (s Strategy) schedule(code *coded.Code, chunks int, habits *schedule.Habits) (schedule.Schedule, error) {
-	covered := func() schedule.Covered { return schedule.NewCovered(code, chunks) }
+// limited tells whether chunks may wait for results that make their condition better:
+// not those of which an estimate is wanted, nor those that decode together.
+func (s Strategy) limited() bool { return s != Ignoring && s != Joint }
+
+// schedule returns the strategy's schedule of a layer whose workers have habits. The
+// limit may be nil.
+func (s Strategy) schedule(code *coded.Code, chunks int, habits *schedule.Habits, limit *schedule.Limit) (schedule.Schedule, error) {
+	covered := func() schedule.Covered {
+		r := schedule.NewCovered(code, chunks)
+		if limit != nil {
+			return schedule.NewLimited(r, limit)
+		}
+		return r
+	}
 	switch s {
-	case InOrder, Ignoring, Joint:
+	case InOrder:
+		return schedule.NewInOrder(covered(), code.N(), func(int) int { return chunks }), nil
+	case Ignoring, Joint:
 		r, err := s.readiness(code, chunks)
 		if err != nil {
 			return nil, err
@@ -112,6 +125,10 @@ type cover struct {
 	free   schedule.Schedule
 	chosen *schedule.Chosen // nil without sets
 	try    schedule.Readiness
+
+	limit   *schedule.Limit    // of the condition of what a chunk is decoded from; nil: none
+	enough  schedule.Readiness // without the limit; nil without it
+	awaited int                // chunks that were ready without the limit alone
 }
 
 type cell uint8
@@ -123,10 +140,15 @@ const (
 	cellLate // when the chunk was ready without it
 )
 
-func newCover(code *coded.Code, chunks int, strategy Strategy, habits *schedule.Habits) (*cover, error) {
+// newCover returns the state of rounds of a code. Where limit is not nil, chunks wait
+// for results with which its condition number is within it.
+func newCover(code *coded.Code, chunks int, strategy Strategy, habits *schedule.Habits, limit *coded.Decoder) (*cover, error) {
 	c := &cover{slots: code.N(), chunks: chunks, cells: make([]cell, chunks*code.N())}
+	if limit != nil && strategy.limited() {
+		c.limit, c.enough = schedule.NewLimit(limit, chunks), schedule.NewCovered(code, chunks)
+	}
 	var err error
-	if c.free, err = strategy.schedule(code, chunks, habits); err != nil {
+	if c.free, err = strategy.schedule(code, chunks, habits, c.limit); err != nil {
 		return nil, err
 	}
 	c.try, err = strategy.readiness(code, chunks)
@@ -136,8 +158,12 @@ func newCover(code *coded.Code, chunks int, strategy Strategy, habits *schedule.
 // reset starts a new round.
 func (c *cover) reset(sets [][]int) {
 	clear(c.cells)
+	c.chosen, c.awaited = nil, 0
+	if c.limit != nil {
+		c.limit.Reset()
+		c.enough.Reset()
+	}
 	c.free.Reset()
-	c.chosen = nil
 	if sets != nil {
 		c.chosen = schedule.NewChosen(sets, c.slots)
 	}
@@ -184,8 +210,43 @@ func (c *cover) finish(slot, chunk int, now float64) (useful, ready bool) {
 	*c.at(chunk, slot) = cellLate
 	if useful {
 		*c.at(chunk, slot) = cellDone
+		if c.limit != nil {
+			before := c.enough.Ready(chunk)
+			c.enough.Add(slot, chunk)
+			if !before && c.awaits(chunk) {
+				c.awaited++
+			}
+		}
 	}
 	return useful, ready
+}
+
+// awaits tells whether a chunk could be decoded, and waits for a better condition.
+func (c *cover) awaits(chunk int) bool {
+	return c.limit != nil && c.chosen == nil && c.enough.Ready(chunk) && !c.ready(chunk)
+}
+
+// awaiting tells whether nothing but that keeps the round from its end.
+func (c *cover) awaiting() bool {
+	return c.limit != nil && c.chosen == nil && c.enough.Done() && !c.done()
+}
+
+// accept makes a chunk that awaits more ready as it is.
+func (c *cover) accept(chunk int) {
+	c.limit.Accept(chunk)
+	if pulled, ok := c.free.(*schedule.Pulled); ok {
+		pulled.Settle(chunk)
+	}
+}
+
+// more tells whether one of the slots for which can is true has not done a chunk.
+func (c *cover) more(chunk int, can func(slot int) bool) bool {
+	for slot := range c.slots {
+		if *c.at(chunk, slot) != cellDone && can(slot) {
+			return true
+		}
+	}
+	return false
 }
 
 // lose takes back what a slot was at work on; what it has finished stays.

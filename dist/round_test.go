@@ -19,7 +19,7 @@ func codeOf(t interface{ Fatal(...any) }, spec coded.Spec) *coded.Code {
 }
 
 func coverOf(t interface{ Fatal(...any) }, code *coded.Code, chunks int, strategy Strategy) *cover {
-	c, err := newCover(code, chunks, strategy, schedule.NewHabits(code.N()))
+	c, err := newCover(code, chunks, strategy, schedule.NewHabits(code.N()), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,8 @@ type Stats struct {
 	Resumed  int     // shards that workers had kept for a coordinator to go on with
 	Refused  int     // answers that were found wrong
 	Overdue  int     // tasks given up since their answers did not come, to be handed out again
+	Awaited  int     // chunks that could be decoded and awaited more, see CoordinatorConfig.MaxCondition
+	Above    int     // chunks decoded with a condition number above that limit
 	Work     float64 // spent on chunks of products: flops where shards can tell, else chunks
 	Wasted   float64 // of it, what no decoding used
 	BytesIn  int64
@@ -41,6 +43,10 @@ type RoundStats struct {
 	Answered []int         // slots whose results were used, in order
 	Workers  []string      // whose they were, in order
 	Sets     [][]int       // by chunk: the slots that it is decoded from
+
+	Condition float64 // the largest condition number of Sets; 0 if chunks decode together
+	Awaited   int     // chunks that could be decoded and awaited more, see CoordinatorConfig.MaxCondition
+	Above     int     // chunks that are decoded with a condition number above that limit
 }
 
 // Stats returns the totals so far.
@@ -84,13 +90,20 @@ func (c *Coordinator) settle(r *round) {
 	}
 }
 
-// announce calls OnRound, once.
+// announce counts what is known of a round that ended well and calls OnRound, once.
 func (c *Coordinator) announce(r *round) {
-	if c.cfg.OnRound == nil || r.announced {
+	if r.announced {
 		return
 	}
 	r.announced = true
-	s := RoundStats{Layer: r.Layer, Product: r.Product, Step: r.Step, Took: r.took, Sets: r.sets}
+	c.judgeConditions(r)
+	if c.cfg.OnRound == nil {
+		return
+	}
+	s := RoundStats{
+		Layer: r.Layer, Product: r.Product, Step: r.Step, Took: r.took, Sets: r.sets,
+		Condition: r.condition, Awaited: r.awaited, Above: r.above,
+	}
 	busy := map[string]int64{} // by worker
 	for _, done := range r.spent {
 		if !r.used(done) {

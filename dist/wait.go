@@ -33,8 +33,9 @@ func (r *round) Wait(ctx context.Context) ([][]coded.Answer, error) {
 		if limit := r.short.Add(c.cfg.Wait); !r.short.IsZero() && limit.Before(until) {
 			until = limit
 		}
+		until = r.patient(until)
 		if !r.over && (r.lost || !time.Now().Before(until)) {
-			c.endRound(r, c.tooFew(r))
+			c.giveUp(r)
 		}
 		if !r.over {
 			until = earlier(until, c.reclaim(r))
@@ -52,6 +53,16 @@ func (r *round) Wait(ctx context.Context) ([][]coded.Answer, error) {
 			return nil, r.fail(context.Cause(ctx))
 		}
 	}
+}
+
+// giveUp ends a round that nobody has ended in time: with what there is if that can
+// be decoded.
+func (c *Coordinator) giveUp(r *round) {
+	if r.cover.awaiting() {
+		c.acceptIf(r, func(int) bool { return true })
+		return
+	}
+	c.endRound(r, c.tooFew(r))
 }
 
 // collect lists the answers of a round that is over.

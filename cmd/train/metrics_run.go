@@ -59,8 +59,9 @@ func (m *runMetrics) round(s span) {
 	m.phases.WithLabelValues(s.layer, s.product, string(s.phase)).Observe(s.took.Seconds())
 }
 
-func (m *runMetrics) conditioned(layer string, number float64) {
-	m.conditions.WithLabelValues(layer).Observe(number)
+// decoded notes what a round is decoded from.
+func (m *runMetrics) decoded(s dist.RoundStats) {
+	m.conditions.WithLabelValues(s.Layer).Observe(s.Condition)
 }
 
 func (m *runMetrics) stepMade(s train.StepInfo) {
@@ -99,6 +100,8 @@ var (
 	updatesDesc  = desc("coda_updates_total", "Optimiser steps handed to the workers.")
 	repairsDesc  = desc("coda_repairs_total", "Shards repaired from other workers.")
 	rebuildsDesc = desc("coda_rebuilds_total", "Layers encoded anew.")
+	awaitedDesc  = desc("coda_awaited_chunks_total", "Chunks of rounds that could be decoded and awaited one more result, by --max-condition.")
+	aboveDesc    = desc("coda_chunks_above_condition_total", "Chunks that were decoded with a condition number above --max-condition, since nobody gave one more result in time.")
 	workDesc     = desc("coda_work_total", "Work spent on products: flops where shards can tell, else chunks.")
 	wastedDesc   = desc("coda_wasted_work_total", "Of it, what no decoding used.")
 	bytesDesc    = desc("coda_bytes_total", "Bytes of frames.", "direction")
@@ -114,7 +117,7 @@ var (
 // Describe implements prometheus.Collector.
 func (c *clusterCollector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		membersDesc, workersDesc, roundsDesc, updatesDesc, repairsDesc, rebuildsDesc, workDesc, wastedDesc, bytesDesc,
+		membersDesc, workersDesc, roundsDesc, updatesDesc, repairsDesc, rebuildsDesc, awaitedDesc, aboveDesc, workDesc, wastedDesc, bytesDesc,
 		linkQueueDesc, linkBehindDesc, linkWorkDesc, linkWastedDesc, linkComputeDesc, linkBytesDesc,
 	} {
 		to <- d
@@ -169,6 +172,8 @@ func collectTotals(to metricSink, s dist.Stats) {
 	to.counter(updatesDesc, float64(s.Updates))
 	to.counter(repairsDesc, float64(s.Repairs))
 	to.counter(rebuildsDesc, float64(s.Rebuilds))
+	to.counter(awaitedDesc, float64(s.Awaited))
+	to.counter(aboveDesc, float64(s.Above))
 	to.counter(workDesc, s.Work)
 	to.counter(wastedDesc, s.Wasted)
 	to.counter(bytesDesc, float64(s.BytesIn), "in")

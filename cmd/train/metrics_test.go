@@ -113,7 +113,7 @@ func TestMonitorRefuses(t *testing.T) {
 func TestRunMetrics(t *testing.T) {
 	r := prometheus.NewPedanticRegistry()
 	m := newRunMetrics(r)
-	c := memoryRounds(t, m)
+	c := memoryRounds(t, m, func(c *dist.CoordinatorConfig) { c.OnRound = m.decoded })
 	m.coordinator.Store(c.coordinator)
 	m.members.Store(c.members[0])
 	m.event(dist.Event{Worker: "worker-1", State: dist.StateJoined})
@@ -170,7 +170,7 @@ coda_workers{place="spare"} 0
 	}
 	for name, series := range map[string]int{
 		"coda_round_seconds": 7, "coda_round_condition_number": 1, "coda_worker_task_seconds": 2, "coda_step_seconds": 1,
-		"coda_worker_bytes_total": 4, "coda_worker_queue": 2, "coda_worker_behind": 2, "coda_work_total": 1, "coda_wasted_work_total": 1, "coda_bytes_total": 2,
+		"coda_worker_bytes_total": 4, "coda_worker_queue": 2, "coda_worker_behind": 2, "coda_work_total": 1, "coda_awaited_chunks_total": 1, "coda_chunks_above_condition_total": 1, "coda_wasted_work_total": 1, "coda_bytes_total": 2,
 	} {
 		if got, err := testutil.GatherAndCount(r, name); got != series || err != nil {
 			t.Errorf("%s: %d series, %v; want %d", name, got, err, series)

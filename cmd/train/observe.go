@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"github.com/coda-ml/coda/coded"
@@ -29,11 +28,10 @@ type span struct {
 	took    time.Duration
 }
 
-// observer hears what a run's cluster does. round and conditioned are called by
-// the training goroutine, task under the coordinator's lock.
+// observer hears what a run's cluster does. round is called by the training
+// goroutine, task under the coordinator's lock.
 type observer interface {
 	round(s span)
-	conditioned(layer string, number float64) // the largest condition number of a round
 	task(s dist.TaskStats)
 }
 
@@ -43,12 +41,6 @@ type observers []observer
 func (o observers) round(s span) {
 	for _, one := range o {
 		one.round(s)
-	}
-}
-
-func (o observers) conditioned(layer string, number float64) {
-	for _, one := range o {
-		one.conditioned(layer, number)
 	}
 }
 
@@ -62,23 +54,11 @@ func (o observers) task(s dist.TaskStats) {
 // Like any executor's, its methods belong to one goroutine.
 type observedExecutor struct {
 	*dist.Coordinator
-	to       observer
-	decoders map[string]*coded.Decoder // by layer; they tell condition numbers
-	have     []int                     // scratch
+	to observer
 }
 
 func observeExecutor(c *dist.Coordinator, to observer) *observedExecutor {
-	return &observedExecutor{Coordinator: c, to: to, decoders: map[string]*coded.Decoder{}}
-}
-
-// Place implements coded.Executor.
-func (o *observedExecutor) Place(ctx context.Context, l coded.Layer, state func(slot int) ([]coded.Tensor, error)) error {
-	code, err := coded.New(l.Code)
-	if err != nil {
-		return err
-	}
-	o.decoders[l.Name] = coded.NewDecoder(code, coded.DecoderConfig{MaxCond: math.Inf(1)})
-	return o.Coordinator.Place(ctx, l, state)
+	return &observedExecutor{Coordinator: c, to: to}
 }
 
 // Start implements coded.Executor.
@@ -121,8 +101,7 @@ func (p *observedPending) Wait(ctx context.Context) ([][]coded.Answer, error) {
 	}
 	now := time.Now()
 	p.tell(phaseWait, began, now)
-	p.o.condition(p.span.layer, chunks)
-	p.waited = time.Now()
+	p.waited = now
 	return chunks, nil
 }
 
@@ -139,24 +118,4 @@ func (p *observedPending) tell(what phase, began, ended time.Time) {
 	s := p.span
 	s.phase, s.began, s.took = what, began, ended.Sub(began)
 	p.o.to.round(s)
-}
-
-// condition tells the largest condition number that a round is decoded with.
-func (o *observedExecutor) condition(layer string, chunks [][]coded.Answer) {
-	d := o.decoders[layer]
-	if d == nil {
-		return
-	}
-	worst := 0.0
-	for _, answers := range chunks {
-		o.have = o.have[:0]
-		for _, a := range answers {
-			o.have = append(o.have, a.Slot)
-		}
-		// A set that does not decode is the business of whoever decodes it.
-		if w, _ := d.Weights(o.have); w != nil {
-			worst = max(worst, w.Cond)
-		}
-	}
-	o.to.conditioned(layer, worst)
 }

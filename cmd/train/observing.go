@@ -41,6 +41,7 @@ func (r *run) observeCluster() {
 	}
 	if r.metrics != nil {
 		r.cluster.hear = r.metrics.event
+		r.cluster.observe = r.metrics.decoded
 		r.metrics.members.Store(r.cluster.members)
 	}
 }

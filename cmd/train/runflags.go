@@ -60,6 +60,7 @@ type runFlags struct {
 	Bind       string        `default:"127.0.0.1:0" placeholder:"ADDR" yaml:"bind" json:"bind" help:"Address of this process in the cluster (default ${default}: a free port)." group:"Cluster"`
 	Advertise  string        `placeholder:"ADDR" yaml:"advertise" json:"advertise,omitempty" help:"Address that others use to reach it, if another." group:"Cluster"`
 	Verify     bool          `yaml:"verify" json:"verify,omitempty" help:"Test what workers answer before it is used (Freivalds' test; but for gradients of the batch placement); one that answers wrongly, by a flipped bit as well, is quarantined for a while and then repaired." group:"Cluster"`
+	MaxCond    float64       `name:"max-condition" placeholder:"X" yaml:"max-condition" json:"max_condition,omitempty" help:"Largest condition number of the answers that a product is decoded from: above it one more is awaited, and another, for no longer than the round took until then (default: no limit; above 1e5 a step fails)." group:"Cluster"`
 	DriftEvery int           `placeholder:"N" yaml:"drift-every" json:"drift_every,omitempty" help:"Every N steps, compare the coded copies of resident layers, each of which rounds in its own way, with a new encoding of their weights (default: never; it takes about as long as a checkpoint)." group:"Cluster"`
 	DriftLimit float64       `default:"1e-4" placeholder:"X" yaml:"drift-limit" json:"drift_limit,omitempty" help:"A layer whose copies differ by more than this part of the largest weight is encoded anew, with its momentum (default ${default})." group:"Cluster"`
 	Wait       time.Duration `placeholder:"DURATION" yaml:"wait" json:"wait,omitempty" help:"How long too few workers are waited for (default: 30s before the first step, and not at all later)." group:"Cluster"`
@@ -143,6 +144,12 @@ func (f *runFlags) validate(cores int, l lists) error {
 	f.validateSource(bad)
 	if f.Record != "" && f.Replay != "" {
 		bad("--record and --replay: choose one")
+	}
+	if f.MaxCond != 0 && !(f.MaxCond >= 1) {
+		bad("--max-condition %g: want at least 1, or 0 for no limit", f.MaxCond)
+	}
+	if f.MaxCond != 0 && f.Survivors == "random" {
+		bad("--max-condition and --survivors random: choose one")
 	}
 	if f.Survivors == "random" && f.Replay != "" {
 		bad("--survivors random and --replay: choose one")

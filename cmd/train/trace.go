@@ -117,8 +117,6 @@ func (t *timeline) round(s span) {
 	}
 }
 
-func (t *timeline) conditioned(string, float64) {}
-
 // task notes a task. It is called under the coordinator's lock, and so only
 // keeps it.
 func (t *timeline) task(s dist.TaskStats) {

@@ -14,6 +14,10 @@
 // InOrder, Chosen), and which results suffice (Readiness: Count for an MDS code on
 // every chunk, Tracked for any code, Total for codes over all chunks together).
 //
+// A Limit on the condition number of what a chunk is decoded from makes Covered
+// chunks wait for one more result where the first that decode would amplify
+// rounding: chunks that such a set is at work on are given to one more worker.
+//
 // # Pull
 //
 // A worker that has room gets, among the chunks that it may do and has not done,

@@ -248,6 +248,14 @@ func (s *Pulled) Finish(worker, chunk int, now float64) (useful, ready bool) {
 	return useful, ready
 }
 
+// Settle takes note that a chunk may have become ready without a result: see Limit.
+func (s *Pulled) Settle(chunk int) {
+	if s.ranks[chunk] != Over && s.Ready(chunk) {
+		s.events++
+		s.settle(chunk)
+	}
+}
+
 // settle takes a chunk that is ready out of the queues, but from where it may be
 // under way: a worker finishes what it has begun.
 func (s *Pulled) settle(chunk int) {

@@ -1,0 +1,108 @@
+package dist
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/coda-ml/coda/coded"
+)
+
+// Results that decode may amplify rounding: by the condition number of their set. Above
+// CoordinatorConfig.MaxCondition a chunk waits for one more result, and for another
+// while that is not enough (least squares over more results has a smaller one). It is
+// decoded as it is when nobody can give one more, or nobody has within as long again
+// as the round took until all of its chunks could be decoded: so that a limit no more
+// than doubles the time of a round.
+
+// newConditions returns what tells the condition numbers of a layer's sets, within the
+// limit if there is one; nil for a code whose results decode together.
+func (c *Coordinator) newConditions(layer string, code *coded.Code) *coded.Decoder {
+	if c.cfg.Strategies[layer] == Joint {
+		return nil
+	}
+	most := c.cfg.MaxCondition
+	if most == 0 {
+		most = math.Inf(1)
+	}
+	return coded.NewDecoder(code, coded.DecoderConfig{MaxCond: most})
+}
+
+// limit is what new covers of a placement wait for, nil if nothing.
+func (c *Coordinator) limit(p *placement) *coded.Decoder {
+	if c.cfg.MaxCondition == 0 {
+		return nil
+	}
+	return p.conditions
+}
+
+// lookAt looks at a chunk of which a result has come, and which may await more.
+func (c *Coordinator) lookAt(r *round, chunk int) {
+	if r.over || !r.cover.awaits(chunk) {
+		return
+	}
+	if !r.cover.more(chunk, c.possible(r)) {
+		c.accept(r, chunk)
+	}
+	if !r.over && r.cover.awaiting() && r.enough.IsZero() {
+		r.enough = time.Now()
+		signal(r.notify)
+	}
+}
+
+// accept ends the waiting for a chunk.
+func (c *Coordinator) accept(r *round, chunk int) {
+	r.cover.accept(chunk)
+	c.endChunk(r, chunk)
+}
+
+// acceptIf accepts the chunks that await more than they can get.
+func (c *Coordinator) acceptIf(r *round, hopeless func(chunk int) bool) {
+	for chunk := range r.layer.Chunks {
+		if !r.over && r.cover.awaits(chunk) && hopeless(chunk) {
+			c.accept(r, chunk)
+		}
+	}
+}
+
+// patient returns until when a round may await more, if it does nothing else.
+func (r *round) patient(until time.Time) time.Time {
+	if r.enough.IsZero() {
+		return until
+	}
+	return earlier(until, r.enough.Add(r.enough.Sub(r.started)))
+}
+
+// judgeConditions measures the sets that a round is decoded from.
+func (c *Coordinator) judgeConditions(r *round) {
+	d := r.place.conditions
+	if d == nil || c.cfg.MaxCondition == 0 && c.cfg.OnRound == nil {
+		return
+	}
+	above, was := false, []int(nil)
+	for _, set := range r.sets {
+		if was == nil || !slices.Equal(set, was) {
+			// A set that does not decode is the business of whoever decodes it.
+			w, err := d.Weights(set)
+			if w != nil {
+				r.condition = max(r.condition, w.Cond)
+			}
+			above, was = err != nil, set
+		}
+		if above {
+			r.above++
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.Awaited += r.awaited
+	c.stats.Above += r.above
+	if p := r.place; r.above > 0 && !p.warned {
+		p.warned = true
+		log := c.cfg.Log.With("layer", r.Layer, "product", r.Product.String(), "step", r.Step)
+		c.notices.post(func() {
+			log.Warn("decoded with a condition number above the limit, as nobody could give one more result: later ones are counted alone",
+				"condition", r.condition, "limit", c.cfg.MaxCondition, "chunks", r.above)
+		})
+	}
+}
