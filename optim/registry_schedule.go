@@ -27,6 +27,7 @@ type ScheduleConfig struct {
 	Rise     float64 // one-cycle, as in OneCycleConfig
 	Div      float64 // one-cycle
 	FinalDiv float64 // one-cycle
+	Linear   bool    // one-cycle
 
 	Plateau PlateauConfig // plateau
 }
@@ -62,8 +63,8 @@ var kinds = map[string]kind{
 	"cosine": {[]string{warmUpSetting, "floor"}, func(c ScheduleConfig, steps int) (Schedule, error) {
 		return Cosine(c.LR, c.Floor, steps)
 	}},
-	"one-cycle": {[]string{"rise", "div", "final div"}, func(c ScheduleConfig, steps int) (Schedule, error) {
-		return OneCycle(OneCycleConfig{Peak: c.LR, Steps: steps, Rise: c.Rise, Div: c.Div, FinalDiv: c.FinalDiv})
+	"one-cycle": {[]string{"rise", "div", "final div", "linear"}, func(c ScheduleConfig, steps int) (Schedule, error) {
+		return OneCycle(OneCycleConfig{Peak: c.LR, Steps: steps, Rise: c.Rise, Div: c.Div, FinalDiv: c.FinalDiv, Linear: c.Linear})
 	}},
 }
 
@@ -115,7 +116,7 @@ func (c ScheduleConfig) problems(uses []string) problems {
 	p := unused([]setting{
 		{warmUpSetting, c.WarmUp, c.WarmUp != 0}, {"every", c.Every, c.Every != 0}, {"milestones", c.Milestones, c.Milestones != nil},
 		{"gamma", c.Gamma, c.Gamma != 0}, {"floor", c.Floor, c.Floor != 0}, {"rise", c.Rise, c.Rise != 0}, {"div", c.Div, c.Div != 0},
-		{"final div", c.FinalDiv, c.FinalDiv != 0}, {"plateau", c.Plateau, c.Plateau != PlateauConfig{}},
+		{"final div", c.FinalDiv, c.FinalDiv != 0}, {"linear", c.Linear, c.Linear}, {"plateau", c.Plateau, c.Plateau != PlateauConfig{}},
 	}, uses)
 	p.steps(c.Steps)
 	p.want(c.WarmUp >= 0 && c.WarmUp <= max(c.Steps-1, 1), "warm-up of %d steps, want at least 0 and less than the %d of the run", c.WarmUp, c.Steps)

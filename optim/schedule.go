@@ -84,6 +84,9 @@ func Cosine(lr, floor float64, steps int) (Schedule, error) {
 // cosineBetween goes from a to b along half a cosine as x goes from 0 to 1.
 func cosineBetween(a, b, x float64) float64 { return b + (a-b)*(1+math.Cos(math.Pi*x))/2 }
 
+// lineBetween goes from a to b along a straight line as x goes from 0 to 1.
+func lineBetween(a, b, x float64) float64 { return a + (b-a)*x }
+
 // OneCycleConfig is the configuration of OneCycle. Where it says so, zero means
 // PyTorch's default.
 type OneCycleConfig struct {
@@ -92,10 +95,11 @@ type OneCycleConfig struct {
 	Rise     float64 // part of the steps in which the rate rises, at most 1; 0 means 0.3
 	Div      float64 // the first rate is Peak/Div, at least 1; 0 means 25
 	FinalDiv float64 // the last rate is Peak/Div/FinalDiv, at least 1; 0 means 10000
+	Linear   bool    // along straight lines: anneal_strategy "linear" there
 }
 
 // OneCycle rises from Peak/Div to Peak and falls to Peak/Div/FinalDiv, both along
-// half a cosine (Smith and Topin, "Super-convergence: very fast training of
+// half a cosine or a straight line (Smith and Topin, "Super-convergence: very fast training of
 // neural networks using large learning rates", 2018, in PyTorch's form). With
 // i = step-1, the peak is at i = Rise*Steps - 1, the end at i = Steps - 1, after
 // which the rate stays. The momentum is not cycled.
@@ -115,14 +119,18 @@ func OneCycle(c OneCycleConfig) (Schedule, error) {
 	first := c.Peak / c.Div
 	last := first / c.FinalDiv
 	top, end := max(0, c.Rise*float64(c.Steps)-1), float64(c.Steps-1)
+	between := cosineBetween
+	if c.Linear {
+		between = lineBetween
+	}
 	return func(step int) float64 {
 		switch i := min(max(float64(step-1), 0), end); {
 		case i < top:
-			return cosineBetween(first, c.Peak, i/top)
+			return between(first, c.Peak, i/top)
 		case i == top: // it may be the end as well
 			return c.Peak
 		default:
-			return cosineBetween(c.Peak, last, (i-top)/(end-top))
+			return between(c.Peak, last, (i-top)/(end-top))
 		}
 	}, nil
 }

@@ -22,6 +22,7 @@ func TestSchedulesOutsideTheirRange(t *testing.T) {
 		"exp":       {must(optim.Exponential(1, 0.5)), map[int]float64{-1: 1, 1: 1, 3: 0.25}},
 		"cosine":    {must(optim.Cosine(1, 0.25, 4)), map[int]float64{-3: 1, 0: 1, 1: 1, 5: 0.25, 6: 0.25, 1000: 0.25}},
 		"one cycle": {must(optim.OneCycle(optim.OneCycleConfig{Peak: 1, Steps: 20, Rise: 0.5, Div: 10, FinalDiv: 10})), map[int]float64{-3: 0.1, 1: 0.1, 10: 1, 20: 0.01, 21: 0.01, 99: 0.01}},
+		"linear":    {must(optim.OneCycle(optim.OneCycleConfig{Peak: 1, Steps: 11, Rise: 6. / 11, Div: 10, FinalDiv: 10, Linear: true})), map[int]float64{1: 0.1, 3: 0.46, 6: 1, 8: 0.604, 11: 0.01, 12: 0.01}},
 		"rise only": {must(optim.OneCycle(optim.OneCycleConfig{Peak: 1, Steps: 5, Rise: 1, Div: 10})), map[int]float64{1: 0.1, 5: 1, 6: 1}},
 		"one step":  {must(optim.OneCycle(optim.OneCycleConfig{Peak: 1, Steps: 1})), map[int]float64{1: 1, 2: 1}},
 		"two steps": {must(optim.OneCycle(optim.OneCycleConfig{Peak: 1, Steps: 2, Div: 10, FinalDiv: 10})), map[int]float64{1: 1, 2: 0.01}},

@@ -62,7 +62,7 @@ func (r *run) buildOptimizer() error {
 	if r.LR == 0 {
 		r.LR = optim.DefaultLR(r.Optimizer)
 	}
-	lr, plateau, err := optim.NewSchedule(r.Schedule, optim.ScheduleConfig{LR: r.LR, Steps: r.totalSteps(), WarmUp: r.WarmUp, Rise: r.Rise})
+	lr, plateau, err := optim.NewSchedule(r.Schedule, optim.ScheduleConfig{LR: r.LR, Steps: r.totalSteps(), WarmUp: r.WarmUp, Rise: r.Rise, Linear: r.Linear})
 	if err != nil {
 		return usageError{fmt.Errorf("--schedule: %w", err)}
 	}

@@ -29,7 +29,7 @@ func parseRun(t *testing.T, args ...string) (*runCmd, error) {
 func TestConfigRoundTrip(t *testing.T) {
 	want, err := parseRun(t, "--model=mlp", "--dataset=synthetic", "--data-dir=d: x", "--epochs=7", "--steps=9", "--batch=5", "--accumulate=2",
 		"--seed=18446744073709551615", "--threads=3", "--optimizer=adam", "--lr=1e-07", "--momentum=0.5", "--weight-decay=0.001", "--nesterov",
-		"--schedule=step", "--rise=0.25", "--ema=0.99", "--no-decay=vectors", "--no-decay=*.bias", "--init=f", "--init-except=fc.*,x", "--offline", "--mirror=http://a/,b", "--mirror=https://c", "--placement=resident", "--code=replication", "--k=2", "--workers=4", "--n=5", "--join=a:1,b:2", "--min-workers=3",
+		"--schedule=step", "--rise=0.25", "--linear", "--ema=0.99", "--no-decay=vectors", "--no-decay=*.bias", "--init=f", "--init-except=fc.*,x", "--offline", "--mirror=http://a/,b", "--mirror=https://c", "--placement=resident", "--code=replication", "--k=2", "--workers=4", "--n=5", "--join=a:1,b:2", "--min-workers=3",
 		"--key=k", "--bind=127.0.0.1:7", "--advertise=127.0.0.1:8", "--wait=90s", "--pace=1.5", "--inject=slow:*@shifted-exp=1,0.5",
 		"--inject=kill:2@step=9", "--survivors=random", "--checkpoint-every=11")
 	if err != nil {
