@@ -17,7 +17,7 @@ type Roster interface {
 	Subscribe() (changes <-chan struct{}, stop func())
 }
 
-// Attach takes every seat of every worker of a roster into the cluster, and takes it back as
+// Attach takes every worker of a roster into the cluster, and takes it back as
 // long as it is on the roster and can be reached. It returns when the context
 // ends, the roster's notices end or the coordinator is closed. A worker that is
 // no longer on the roster, but whose connection works, stays.
@@ -29,7 +29,7 @@ func (c *Coordinator) Attach(ctx context.Context, roster Roster, dial func(ctx c
 	changes, stop := roster.Subscribe()
 	defer stop()
 	tended := map[string]context.CancelFunc{} // by member ID
-	var links sync.Map                        // by memberSeat: the channel that tells the end of its link
+	var links sync.Map                        // by member ID: the channel that tells the end of its line
 	for {
 		present := map[string]bool{}
 		for _, m := range roster.Members() {
@@ -40,9 +40,7 @@ func (c *Coordinator) Attach(ctx context.Context, roster Roster, dial func(ctx c
 			if tended[m.ID] == nil {
 				memberCtx, end := context.WithCancel(ctx)
 				tended[m.ID] = end
-				for seat := range max(1, m.Seats) {
-					wg.Go(func() { c.tend(memberCtx, m, seat, dial, &links) })
-				}
+				wg.Go(func() { c.tend(memberCtx, m, dial, &links) })
 			}
 		}
 		for id, end := range tended {
@@ -72,39 +70,32 @@ func (c *Coordinator) Attach(ctx context.Context, roster Roster, dial func(ctx c
 	}
 }
 
-// memberSeat is a seat of a member.
-type memberSeat struct {
-	id   string
-	seat int
-}
-
-// tend keeps a worker's seat connected until the context ends. Gossip is a hint: when
+// tend keeps a worker connected until the context ends. Gossip is a hint: when
 // the context ends the connection stays in links, where it is found when the
 // member is on the roster again.
-func (c *Coordinator) tend(ctx context.Context, m Member, seat int, dial func(ctx context.Context, addr string) (*Conn, error), links *sync.Map) {
-	key := memberSeat{m.ID, seat}
+func (c *Coordinator) tend(ctx context.Context, m Member, dial func(ctx context.Context, addr string) (*Conn, error), links *sync.Map) {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval = 100 * time.Millisecond
 	pause.MaxInterval = 2 * time.Second // a partition that has healed must not be waited out for long
 	for {
-		link, connected := links.Load(key)
+		link, connected := links.Load(m.ID)
 		if !connected {
-			gone, err := c.invite(ctx, m.Addr, seat, dial)
+			gone, err := c.invite(ctx, m.Addr, dial)
 			switch {
 			case err == nil:
 				link, connected = gone, true
-				links.Store(key, gone)
+				links.Store(m.ID, gone)
 			case errors.Is(err, ErrClosed):
 				return
 			case ctx.Err() == nil:
-				c.cfg.Log.Warn("worker not connected", "worker", seatName(m.Name, seat), "err", err)
+				c.cfg.Log.Warn("worker not connected", "worker", m.Name, "err", err)
 			}
 		}
 		if connected {
 			begin := time.Now()
 			select {
 			case <-link.(<-chan struct{}):
-				links.Delete(key)
+				links.Delete(m.ID)
 			case <-ctx.Done():
 				return
 			}
@@ -122,11 +113,11 @@ func (c *Coordinator) tend(ctx context.Context, m Member, seat int, dial func(ct
 	}
 }
 
-// invite dials a worker and takes a seat of it in.
-func (c *Coordinator) invite(ctx context.Context, addr string, seat int, dial func(ctx context.Context, addr string) (*Conn, error)) (gone <-chan struct{}, err error) {
+// invite dials a worker and takes it in.
+func (c *Coordinator) invite(ctx context.Context, addr string, dial func(ctx context.Context, addr string) (*Conn, error)) (gone <-chan struct{}, err error) {
 	conn, err := dial(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
-	return c.AddSeat(ctx, conn, seat)
+	return c.AddWorker(ctx, conn)
 }

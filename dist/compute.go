@@ -1,6 +1,7 @@
 package dist
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,101 +20,74 @@ type (
 	updateFlopsTeller interface{ UpdateFlops(x []int) float64 }
 )
 
-// compute does tasks and operations, one at a turn, until the session or ctx ends.
+// compute does tasks and operations, one at a time, until the session or ctx ends.
 func (s *session) compute(ctx context.Context) {
-	defer s.w.engine.leave(s.turn)
-	for s.await(ctx) {
+	for ctx.Err() == nil && s.ctx.Err() == nil {
 		t, h, op, operand := s.pick()
 		switch {
 		case t != nil:
 			m, sent := s.multiply(ctx, t, h, operand)
 			operand.release()
-			s.w.engine.leave(s.turn)
 			if m != nil {
 				s.send(m, sent) // it may have to wait
 			}
 		case op != nil:
-			err := s.operate(ctx, h, op)
-			s.w.engine.leave(s.turn)
-			if err != nil {
+			if err := s.operate(ctx, h, op); err != nil {
 				s.fail(h, op, err)
 			}
-		default: // it has been called off
-			s.w.engine.leave(s.turn)
+		default:
+			select {
+			case <-s.wake:
+			case <-ctx.Done():
+			case <-s.ctx.Done():
+			}
 		}
 	}
 }
 
-// await waits for something to do and for the turn to do it. It returns false when
-// the session or ctx has ended.
-func (s *session) await(ctx context.Context) bool {
-	for ctx.Err() == nil && s.ctx.Err() == nil {
-		s.w.engine.want(s.turn, s.urgency())
-		select {
-		case <-s.turn.ready:
-			return ctx.Err() == nil && s.ctx.Err() == nil
-		case <-s.wake:
-		case <-ctx.Done():
-		case <-s.ctx.Done():
-		}
-	}
-	return false
-}
-
-// next chooses what to do. Products that can be computed now come first, since the
-// coordinator waits for them: that of s.tasks[i]; then the operations of the shard
-// that the oldest waiting product needs; then the oldest operation. It needs mu.
-func (s *session) next() (u urgency, h *heldShard, i int) {
-	u = nothing
-	for i, t := range s.tasks {
-		of := s.shards[t.Layer]
-		switch {
-		case of == nil:
-		case of.serves(t.State):
-			return urgentProduct, of, i
-		case h == nil && of.ready():
-			u, h = urgentOperation, of
-		}
-	}
-	if h != nil {
-		return u, h, 0
-	}
-	for _, of := range s.shards {
-		if of.ready() && (h == nil || of.ops[0].at < h.ops[0].at) {
-			u, h = otherOperation, of
-		}
-	}
-	return u, h, 0
-}
-
-func (s *session) urgency() urgency {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	u, _, _ := s.next()
-	return u
-}
-
-// pick takes what is next out of its queue: a task with its operand, or an
-// operation.
+// pick takes what is next out of its queue: a task with its operand, or an operation.
+// Products that can be computed now come first, since the coordinator waits for them;
+// then the operations of the shard that the oldest waiting product needs; then the
+// oldest operation.
 func (s *session) pick() (*task, *heldShard, *operation, *counted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u, h, i := s.next()
-	switch u {
-	case nothing:
-		return nil, nil, nil, nil
-	case urgentProduct:
-		t := s.tasks[i]
-		s.tasks = slices.Delete(s.tasks, i, i+1)
-		s.running = t
-		if t.rows != nil {
-			return t, h, nil, t.rows
+	var h *heldShard
+	for i, t := range s.tasks {
+		of := s.shards[shardKey{t.Layer, t.Slot}]
+		switch {
+		case of == nil:
+		case of.serves(t.State):
+			s.tasks = slices.Delete(s.tasks, i, i+1)
+			s.running = t
+			if t.rows != nil {
+				return t, of, nil, t.rows
+			}
+			return t, of, nil, s.rounds[t.Round].of(t.Slot).retain()
+		case h == nil && of.ready():
+			h = of
 		}
-		return t, h, nil, s.rounds[t.Round].retain()
+	}
+	if h == nil {
+		h = s.oldestOperation()
+	}
+	if h == nil {
+		return nil, nil, nil, nil
 	}
 	op := h.ops[0]
 	h.ops = h.ops[1:]
 	return nil, h, op, nil
+}
+
+// oldestOperation returns the shard whose next operation came first of those that can
+// be done, nil if there is none. It needs mu.
+func (s *session) oldestOperation() (h *heldShard) {
+	for _, of := range s.shards {
+		if of.ready() && (h == nil || cmp.Or(cmp.Compare(of.ops[0].at, h.ops[0].at), cmp.Compare(of.slot, h.slot)) < 0) {
+			h = of
+		}
+	}
+	return h
 }
 
 // multiply computes a chunk and returns the message that tells of it, nil if it is
@@ -177,26 +151,21 @@ func (t *task) info() ProductInfo {
 	return ProductInfo{Layer: t.Layer, Product: t.Product, Round: t.Round, Step: t.Step, Slot: t.Slot}
 }
 
-// slowness asks once for every product, for all seats.
+// slowness asks once for every product, for all its tasks.
 func (s *session) slowness(t *task) float64 {
 	if s.w.cfg.Slow == nil {
 		return 1
 	}
 	s.mu.Lock()
-	factor, known := s.factors[t.Round]
+	o := s.rounds[t.Round] // nil: it has just been cancelled
 	s.mu.Unlock()
-	if known {
-		return factor
+	if o == nil {
+		return s.w.cfg.Slow(t.info())
 	}
-	if factor, known = s.w.factor(s.run, t.Round); !known {
-		factor = s.w.cfg.Slow(t.info())
+	if o.factor == 0 {
+		o.factor = s.w.cfg.Slow(t.info())
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, live := s.rounds[t.Round]; live { // else it has just been cancelled
-		s.factors[t.Round] = factor
-	}
-	return factor
+	return o.factor
 }
 
 // lag is how much of its own delays a paced worker makes up for: timers and
@@ -209,10 +178,10 @@ const lag = 10 * time.Millisecond
 // begins as soon as it is free, whatever holds this process up for a moment. It
 // returns early, with the part of the work that was done, when stop is closed.
 func (s *session) dawdle(ctx context.Context, came, begin time.Time, flops, factor float64, stop <-chan struct{}) (done float64) {
-	e, now := &s.w.engine, time.Now()
+	now := time.Now()
 	end := begin.Add(time.Duration(float64(now.Sub(begin)) * max(factor, 1)))
 	if pace := s.w.cfg.Pace; pace > 0 && flops > 0 {
-		for _, t := range []time.Time{e.busy, begin.Add(-lag)} {
+		for _, t := range []time.Time{s.busy, begin.Add(-lag)} {
 			if t.After(came) {
 				came = t
 			}
@@ -222,9 +191,9 @@ func (s *session) dawdle(ctx context.Context, came, begin time.Time, flops, fact
 		}
 		end = begin.Add(time.Duration(flops / pace * max(factor, 1))) // flops per GFLOP/s are nanoseconds
 	}
-	e.busy = end
+	s.busy = end
 	if !end.After(now) {
-		e.busy = now
+		s.busy = now
 		return 1
 	}
 	timer := time.NewTimer(end.Sub(now))
@@ -232,8 +201,8 @@ func (s *session) dawdle(ctx context.Context, came, begin time.Time, flops, fact
 	select {
 	case <-timer.C:
 	case <-stop:
-		e.busy = time.Now()
-		return min(1, float64(e.busy.Sub(begin))/float64(end.Sub(begin)))
+		s.busy = time.Now()
+		return min(1, float64(s.busy.Sub(begin))/float64(end.Sub(begin)))
 	case <-ctx.Done():
 	case <-s.ctx.Done():
 	}

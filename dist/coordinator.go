@@ -20,7 +20,7 @@ type Coordinator struct {
 	cfg     CoordinatorConfig
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
-	wg      sync.WaitGroup // the goroutines of every link
+	wg      sync.WaitGroup // the goroutines of every line
 	notices *notices
 	buffers bufferPool
 
@@ -139,7 +139,7 @@ func (c *Coordinator) Close() error {
 	for _, r := range slices.Clone(c.rounds) {
 		c.endRound(r, r.fail(ErrClosed))
 	}
-	for l := range c.links() {
+	for l := range c.lines() {
 		l.ordered = nil
 		l.say(&Message{Header: Header{Kind: KindBye}})
 	}
@@ -165,7 +165,7 @@ func (c *Coordinator) Close() error {
 	return nil
 }
 
-// links gives every connected worker: those in slots, in order, then spares.
+// links gives the seats of every connected worker: those in slots, in order, then spares.
 func (c *Coordinator) links() func(yield func(*link) bool) {
 	return func(yield func(*link) bool) {
 		for _, l := range slices.Concat(c.slots, c.spares) {
@@ -184,7 +184,7 @@ func (c *Coordinator) broadcast() {
 
 // wakeAll lets every sender look again.
 func (c *Coordinator) wakeAll() {
-	for l := range c.links() {
+	for l := range c.lines() {
 		signal(l.wake)
 	}
 }
@@ -209,14 +209,11 @@ func (c *Coordinator) await(ctx context.Context, ok func() bool) error {
 	}
 }
 
-// AwaitWorkers waits until at least n workers have joined, with all their seats.
+// AwaitWorkers waits until at least n workers have joined.
 func (c *Coordinator) AwaitWorkers(ctx context.Context, n int) error {
 	return c.awaitJoined(ctx, n, "workers", func() (have int) {
-		seats := map[string]int{}
-		for l := range c.links() {
-			if seats[l.host]++; seats[l.host] == l.seats {
-				have++
-			}
+		for range c.lines() {
+			have++
 		}
 		return have
 	})

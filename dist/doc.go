@@ -78,7 +78,7 @@
 // # Rounds, updates and repairs
 //
 // A layer is cut into the n slots of a one-sided code with generator G; the
-// worker in slot i (one of them if it has several, see Loads) holds the shard F_i = sum_j G_ij W_j. A round is one product,
+// worker in slot i (one worker may have several, see Loads) holds the shard F_i = sum_j G_ij W_j. A round is one product,
 // cut into chunks. Every chunk needs a set of slots S that decodes it, D G_S = I:
 // any k of n for an MDS code. Work is handed out by pull, the chunk with the
 // least cover first, and the round ends when each chunk is ready, whoever did
@@ -114,8 +114,13 @@
 //
 // Partial results make good for a worker that is slow for a while; one that is slow for
 // long still has to update its shards, alone. So a worker may have several seats
-// (WorkerConfig.Seats), each of which holds a slot or is a spare, with a connection and
-// shards of its own; all of them share one computing engine, and so Pace and Slow. With
+// (WorkerConfig.Seats), each of which holds a slot or is a spare, with shards of its
+// own. They share the worker's connection, and one goroutine computes for all of them:
+// what the log has for several seats is sent once, with the slots whose shards it is
+// for, and a kept operand is released when the last of these is done with it. So an
+// operand precedes whatever names it, at every seat; when the connection breaks, all
+// seats are lost together, and come back together with their shards; and a seat that is
+// quarantined loses its shards alone, which the worker is told to forget. With
 // n slots for fewer workers, each first seat gets a slot before any second one, the
 // slots of a worker lie far apart on the circle of a trigonometric code, and later
 // worker w has n_w of them so that
@@ -130,7 +135,7 @@
 // log, while that goes on answering: no shard is missing at any time, and not a bit
 // changes. If the old seat has fallen behind, the slot moves at once, unless the layer
 // would be low, and is repaired from others. When a worker is lost its slots go to spare
-// seats, those of fast workers first. An operand is sent once to every seat.
+// seats, those of fast workers first.
 //
 // # Losses
 //
@@ -155,7 +160,7 @@
 // Replay gives the same bits. However the workers behave, the coordinator holds
 // the operands of the last History updates and of the rounds under way, and a
 // worker those of Window updates, or while it is repaired and catches up at most
-// 256 updates or 256 MiB, at each seat; no worker can hold up another.
+// 256 updates or 256 MiB; no worker can hold up another.
 //
 // # What does not
 //

@@ -21,7 +21,7 @@ const maxDonations = 256
 // inbox gathers the donations of a repair. It is guarded by session.mu.
 type inbox struct {
 	round  uint64
-	layer  string
+	shard  shardKey
 	donors []int // in order
 	got    map[int]donation
 }
@@ -55,7 +55,8 @@ func (b *inbox) sum() ([]coded.Tensor, error) {
 // queue and the repair's version, it takes its turn in the queue; else the shard
 // begins anew.
 func (s *session) onReceive(m *Message) error {
-	h := s.shards[m.Layer]
+	key := shardKey{m.Layer, m.Slot}
+	h := s.shards[key]
 	if len(m.Slots) == 0 || len(m.Slots) > coded.MaxTasks {
 		return fmt.Errorf("layer %q: repair with %d donors", m.Layer, len(m.Slots))
 	}
@@ -69,8 +70,8 @@ func (s *session) onReceive(m *Message) error {
 	}
 	donors := slices.Clone(m.Slots)
 	slices.Sort(donors)
-	box := &inbox{round: m.Round, layer: m.Layer, donors: slices.Compact(donors), got: map[int]donation{}}
-	s.forgetInboxes(m.Layer) // the coordinator has given them up
+	box := &inbox{round: m.Round, shard: key, donors: slices.Compact(donors), got: map[int]donation{}}
+	s.forgetInboxes(key) // the coordinator has given them up
 	s.inboxes[m.Round] = box
 	s.newest[m.Layer] = m.Round
 	h.add(&operation{kind: opReceive, at: s.arrivals, inbox: box, header: m.Header})
@@ -79,9 +80,9 @@ func (s *session) onReceive(m *Message) error {
 	return nil
 }
 
-// forgetInboxes drops what has been given to a layer for repairs.
-func (s *session) forgetInboxes(layer string) {
-	maps.DeleteFunc(s.inboxes, func(_ uint64, b *inbox) bool { return b.layer == layer })
+// forgetInboxes drops what has been given to a shard for repairs.
+func (s *session) forgetInboxes(of shardKey) {
+	maps.DeleteFunc(s.inboxes, func(_ uint64, b *inbox) bool { return b.shard == of })
 }
 
 // waiting tells whether the shard waits for a repair already.
@@ -90,7 +91,7 @@ func (h *heldShard) waiting() bool {
 }
 
 // takeDonation reads a peer's donation and puts it into its inbox.
-func (w *Worker) takeDonation(ctx context.Context, conn *Conn, seat *seat, run string) error {
+func (w *Worker) takeDonation(ctx context.Context, conn *Conn, run string) error {
 	var m Message
 	if err := conn.Recv(&m); err != nil {
 		return err
@@ -98,7 +99,7 @@ func (w *Worker) takeDonation(ctx context.Context, conn *Conn, seat *seat, run s
 	if m.Kind != KindDonation || len(m.Tensors) == 0 {
 		return fmt.Errorf("message of kind %d with %d tensors from a peer, want a donation", m.Kind, len(m.Tensors))
 	}
-	s := w.current(seat, run)
+	s := w.current(run)
 	if s == nil {
 		return fmt.Errorf("donation for run %q, which is not served here", run)
 	}
@@ -136,8 +137,8 @@ func (w *Worker) takeDonation(ctx context.Context, conn *Conn, seat *seat, run s
 }
 
 func (b *inbox) put(m *Message) error {
-	if m.Layer != b.layer || !slices.Contains(b.donors, m.Slot) {
-		return fmt.Errorf("donation of slot %d of layer %q for repair %d, want layer %q and slots %v", m.Slot, m.Layer, m.Round, b.layer, b.donors)
+	if m.Layer != b.shard.layer || !slices.Contains(b.donors, m.Slot) {
+		return fmt.Errorf("donation of slot %d of layer %q for repair %d, want layer %q and slots %v", m.Slot, m.Layer, m.Round, b.shard.layer, b.donors)
 	}
 	if _, twice := b.got[m.Slot]; twice {
 		return fmt.Errorf("donation of slot %d for repair %d came twice", m.Slot, m.Round)
@@ -180,15 +181,15 @@ func (s *session) give(h *heldShard, asked Header) error {
 	m.Kind, m.Weight, m.From = KindDonation, asked.Weight, s.w.cfg.Name
 	s.wg.Go(func() {
 		defer release()
-		if err := s.donate(asked.Addr, asked.Seat, m); err != nil {
+		if err := s.donate(asked.Addr, m); err != nil {
 			s.cannotGive(asked, err.Error())
 		}
 	})
 	return nil
 }
 
-// donate takes a donation to a peer's seat and waits until the peer has it.
-func (s *session) donate(addr string, seat int, m *Message) error {
+// donate takes a donation to a peer and waits until the peer has it.
+func (s *session) donate(addr string, m *Message) error {
 	if s.w.cfg.Dial == nil {
 		return errors.New("this worker cannot reach its peers")
 	}
@@ -200,7 +201,7 @@ func (s *session) donate(addr string, seat int, m *Message) error {
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	hello := &Message{Header: Header{Kind: KindHello, Run: s.run, From: s.w.cfg.Name, Role: RoleWorker, Seat: seat}}
+	hello := &Message{Header: Header{Kind: KindHello, Run: s.run, From: s.w.cfg.Name, Role: RoleWorker}}
 	if err := conn.Send(ctx, hello); err != nil {
 		return err
 	}

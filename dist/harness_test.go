@@ -111,8 +111,7 @@ type testWorker struct {
 	addr string
 	w    *Worker
 	node *node
-	gone <-chan struct{}   // as the coordinator sees its first seat
-	more []<-chan struct{} // its other seats
+	gone <-chan struct{} // as the coordinator sees it
 	end  context.CancelFunc
 	done chan struct{}
 }
@@ -200,31 +199,13 @@ func (cl *cluster) launch(name string, change ...func(*WorkerConfig)) *testWorke
 
 func (cl *cluster) connect(tw *testWorker) {
 	cl.t.Helper()
-	tw.gone, tw.more = cl.connectSeat(tw, 0), nil
-	for seat := 1; seat < len(tw.w.seats); seat++ {
-		tw.more = append(tw.more, cl.connectSeat(tw, seat))
-	}
-}
-
-// connectSeat takes a seat of a worker into the cluster.
-func (cl *cluster) connectSeat(tw *testWorker, seat int) (gone <-chan struct{}) {
-	cl.t.Helper()
 	ctx := cl.ctx()
 	conn, err := cl.net.dial(ctx, tw.addr)
 	if err != nil {
 		cl.t.Fatal(err)
 	}
-	if gone, err = cl.c.AddSeat(ctx, conn, seat); err != nil {
+	if tw.gone, err = cl.c.AddWorker(ctx, conn); err != nil {
 		cl.t.Fatal(err)
-	}
-	return gone
-}
-
-// awaitGone waits until the coordinator has lost every seat of the worker.
-func (tw *testWorker) awaitGone(t *testing.T) {
-	t.Helper()
-	for _, gone := range append(tw.more, tw.gone) {
-		receive(t, gone)
 	}
 }
 
@@ -240,7 +221,7 @@ func (cl *cluster) kill(name string) {
 	tw.node.mu.Unlock()
 	tw.end()
 	receive(cl.t, tw.done)
-	tw.awaitGone(cl.t)
+	receive(cl.t, tw.gone)
 	delete(cl.workers, name)
 }
 
@@ -248,7 +229,7 @@ func (cl *cluster) kill(name string) {
 func (cl *cluster) cut(name string) {
 	tw := cl.workers[name]
 	tw.node.sever()
-	tw.awaitGone(cl.t)
+	receive(cl.t, tw.gone)
 }
 
 // sever breaks the connections that the node has.
@@ -356,7 +337,7 @@ func (cl *cluster) pools() (pools []*bufferPool) {
 func (tw *testWorker) idle(ctx context.Context) error {
 	for ctx.Err() == nil {
 		tw.w.mu.Lock()
-		s := tw.w.seats[0].session
+		s := tw.w.session
 		tw.w.mu.Unlock()
 		s.mu.Lock()
 		waiting := len(s.tasks)

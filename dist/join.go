@@ -23,33 +23,17 @@ var ErrRefused = errors.New("refused")
 
 // AddWorker takes the worker at the other end of a connection into the
 // cluster: into a free slot, preferably the one that its name had last, else as
-// a spare. The connection belongs to the coordinator from then on, also when
+// a spare. If it has several seats, those but the first are spares until the first
+// layer is placed. The connection belongs to the coordinator from then on, also when
 // AddWorker fails. The channel is closed when the worker is gone.
 func (c *Coordinator) AddWorker(ctx context.Context, conn *Conn) (gone <-chan struct{}, err error) {
-	return c.AddSeat(ctx, conn, 0)
-}
-
-// AddSeat is AddWorker for one seat of a worker that has several, counted from 0;
-// each has a connection of its own. The seats but the first are spares until the
-// first layer is placed.
-func (c *Coordinator) AddSeat(ctx context.Context, conn *Conn, seat int) (gone <-chan struct{}, err error) {
 	conn.Alloc = c.buffers.take
-	hello, err := c.greet(ctx, conn, seat)
+	hello, err := c.greet(ctx, conn)
 	if err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("dist: worker at %s: %w", conn.RemoteAddr(), err)
 	}
-	l := &link{
-		name: seatName(hello.From, seat), addr: hello.Addr, conn: conn,
-		host: hello.From, seat: seat, seats: max(1, hello.Seats),
-		wake:   make(chan struct{}, 1),
-		done:   make(chan struct{}),
-		slot:   -1,
-		shards: map[string]*holding{},
-		saved:  map[string]Held{},
-		tasks:  map[taskKey]handout{},
-		open:   map[uint64]struct{}{},
-	}
+	l := newLine(conn, hello)
 	if err := c.checkName(ctx, l); err != nil {
 		bye, cancel := context.WithTimeout(ctx, helloTimeout)
 		defer cancel()
@@ -67,7 +51,7 @@ func (c *Coordinator) AddSeat(ctx context.Context, conn *Conn, seat int) (gone <
 		conn.Close()
 		return nil, ErrClosed
 	}
-	if old := c.named(l.name); old != nil {
+	if old := c.named(l.host); old != nil {
 		c.drop(old, StateFailed, "replaced by a new connection of that name")
 	}
 	c.enter(l, hello.Held)
@@ -75,16 +59,18 @@ func (c *Coordinator) AddSeat(ctx context.Context, conn *Conn, seat int) (gone <
 }
 
 // enter seats a worker and starts its sender and its reader.
-func (c *Coordinator) enter(l *link, held []Held) {
-	c.seated = c.seated || l.seats > 1
-	l.noteSaved(held)
-	c.seat(l)
-	l.stale = len(c.layers) > 0
+func (c *Coordinator) enter(l *line, held []Held) {
+	c.seated = c.seated || len(l.seats) > 1
 	l.cursor = c.log.end()
-	c.report(l, StateJoined, "")
-	if c.welcome(l) {
-		c.adopt(l, held)
+	l.noteSaved(held)
+	trusted := map[*link]bool{}
+	for _, s := range l.seats {
+		c.seat(s)
+		s.stale = len(c.layers) > 0
+		c.report(s, StateJoined, "")
+		trusted[s] = c.welcome(s)
 	}
+	c.adopt(l, held, trusted)
 	c.wg.Add(2)
 	reader := make(chan struct{})
 	go func() {
@@ -106,12 +92,12 @@ func (c *Coordinator) enter(l *link, held []Held) {
 }
 
 // greet exchanges Hellos.
-func (c *Coordinator) greet(ctx context.Context, conn *Conn, seat int) (Header, error) {
+func (c *Coordinator) greet(ctx context.Context, conn *Conn) (Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	err := conn.Send(ctx, &Message{Header: Header{Kind: KindHello, Run: c.cfg.Run, From: c.cfg.Name, Role: RoleCoordinator, Seat: seat}})
+	err := conn.Send(ctx, &Message{Header: Header{Kind: KindHello, Run: c.cfg.Run, From: c.cfg.Name, Role: RoleCoordinator}})
 	if err != nil {
 		return Header{}, err
 	}
@@ -132,8 +118,8 @@ func (c *Coordinator) greet(ctx context.Context, conn *Conn, seat int) (Header, 
 		return Header{}, fmt.Errorf("hello as %q of run %q, want %q of %q", m.Role, m.Run, RoleWorker, c.cfg.Run)
 	case m.From == "" || len(m.From) > maxName:
 		return Header{}, fmt.Errorf("hello with a name of %d bytes, want 1 to %d", len(m.From), maxName)
-	case m.Seat != seat || seat >= max(1, m.Seats) || m.Seats > maxSeats:
-		return Header{}, fmt.Errorf("hello of seat %d of %d, want seat %d, of at most %d", m.Seat+1, m.Seats, seat+1, maxSeats)
+	case m.Seats < 0 || m.Seats > maxSeats:
+		return Header{}, fmt.Errorf("hello of a worker with %d seats, want at most %d", m.Seats, maxSeats)
 	case len(m.Held) > maxHeld:
 		return Header{}, fmt.Errorf("hello with %d shards, want at most %d", len(m.Held), maxHeld)
 	}
@@ -229,23 +215,31 @@ func (c *Coordinator) mark(slot int, may func(layer string) bool) {
 	}
 }
 
-// adopt takes up the shards that a worker still holds from before its
-// connection broke, where the log still reaches back to them.
-func (c *Coordinator) adopt(l *link, held []Held) {
+// adopt takes up the shards that a worker still holds from before its connection
+// broke, where the log still reaches back to them and their seat is trusted. It is to
+// forget the others.
+func (c *Coordinator) adopt(l *line, held []Held, trusted map[*link]bool) {
 	for _, h := range held {
-		p := c.layers[h.Layer]
-		if p == nil || h.Saved != 0 || h.Slot != l.slot || h.Placed != p.id || h.State < p.version || h.State > c.version {
+		if h.Saved != 0 {
 			continue
 		}
-		if pos, ok := c.log.after(h.State); ok {
-			l.shards[h.Layer] = &holding{held: true, source: h.Source, base: h.State, applied: h.State, next: pos}
-			l.cursor = min(l.cursor, pos)
+		p, s := c.layers[h.Layer], c.seatAt(l, h.Slot)
+		if p == nil || s == nil || !trusted[s] || h.Placed != p.id || h.State < p.version || h.State > c.version {
+			l.forget(h.Layer, h.Slot)
+			continue
 		}
+		pos, ok := c.log.after(h.State)
+		if !ok {
+			l.forget(h.Layer, h.Slot)
+			continue
+		}
+		s.shards[h.Layer] = &holding{held: true, source: h.Source, base: h.State, applied: h.State, next: pos}
+		l.cursor = min(l.cursor, pos)
 	}
 }
 
-// leave ends a worker's link after its connection has ended with an error.
-func (c *Coordinator) leave(l *link, err error) {
+// leave ends a worker's line after its connection has ended with an error.
+func (c *Coordinator) leave(l *line, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -269,49 +263,60 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-// drop takes a worker out of the cluster at once. Its tasks go to others.
-func (c *Coordinator) drop(l *link, state, reason string) {
+// drop takes a worker out of the cluster at once. Its tasks and its slots go to others.
+func (c *Coordinator) drop(l *line, state, reason string) {
 	if l.gone {
 		return
 	}
 	l.gone = true
-	c.takeAll(l)
-	delete(c.doubles, l.name)
+	delete(c.doubles, l.host)
 	l.cancel()
 	l.later.Stop()
 	l.conn.Close()
 	c.stats.BytesIn += l.conn.BytesIn()
 	c.stats.BytesOut += l.conn.BytesOut()
-	if l.slot >= 0 {
-		when := "at"
-		if c.step == c.applied {
-			when = "after"
-		}
-		why := fmt.Sprintf("%s (%s %s step %d", l.name, state, when, c.step)
-		if reason != "" {
-			why += ": " + reason
-		}
-		c.missing[l.slot] = why + ")"
-		c.mark(l.slot, func(layer string) bool { return state == StateFailed && l.shards[layer] != nil && l.shards[layer].held })
-		c.slots[l.slot] = nil
+	for _, s := range l.seats {
+		c.takeAll(s)
+		c.vacate(s, state, reason)
 	}
-	c.spares = slices.DeleteFunc(c.spares, func(s *link) bool { return s == l })
+	c.spares = slices.DeleteFunc(c.spares, func(s *link) bool { return s.line == l })
 	if c.closed {
 		return
 	}
-	c.report(l, state, reason)
-	for _, r := range c.rounds {
-		r.cover.lose(l.slot)
+	for _, s := range l.seats {
+		c.report(s, state, reason)
+		for _, r := range c.rounds {
+			r.cover.lose(s.slot)
+		}
+		c.abandon(s)
 	}
-	c.abandon(l)
-	if c.move != nil && c.move.to == l {
+	if c.move != nil && c.move.to.line == l {
 		c.endMove(false)
 	}
-	if l.slot >= 0 && len(c.spares) > 0 {
-		spare := c.bestSpare(l.slot, l)
-		c.seatSpare(spare, l.slot)
+	for _, s := range l.seats {
+		if s.slot >= 0 && len(c.spares) > 0 {
+			c.seatSpare(c.bestSpare(s.slot, s), s.slot)
+		}
 	}
 	c.heal()
+}
+
+// vacate empties the slot of a seat whose worker is lost, if it has one.
+func (c *Coordinator) vacate(l *link, state, reason string) {
+	if l.slot < 0 {
+		return
+	}
+	when := "at"
+	if c.step == c.applied {
+		when = "after"
+	}
+	why := fmt.Sprintf("%s (%s %s step %d", l.name, state, when, c.step)
+	if reason != "" {
+		why += ": " + reason
+	}
+	c.missing[l.slot] = why + ")"
+	c.mark(l.slot, func(layer string) bool { return state == StateFailed && l.shards[layer] != nil && l.shards[layer].held })
+	c.slots[l.slot] = nil
 }
 
 // heal starts what a change of the cluster calls for: repairs, fetches from

@@ -24,7 +24,6 @@ type Member struct {
 	GossipAddr string  // host:port
 	Role       string  // RoleWorker or RoleCoordinator
 	Speed      float64 // long-run speed class, relative; 0 if unknown
-	Seats      int     // WorkerConfig.Seats; 0: 1
 	Draining   bool    // finishes its work and is about to leave
 }
 
@@ -33,7 +32,6 @@ type MembershipConfig struct {
 	Name      string   // of this node, for people; required
 	Role      string   // RoleWorker or RoleCoordinator; required
 	Speed     float64  // see Member
-	Seats     int      // see Member
 	DataAddr  string   // where this node's Listener listens; empty if it has none
 	Bind      string   // gossip address, TCP and UDP; port 0 takes a free one; no port: DefaultPort
 	Advertise string   // host or host:port under which others reach this node; empty: where it is bound
@@ -169,7 +167,7 @@ func newMembership(ctx context.Context, config MembershipConfig, transport Trans
 		m.log = slog.Default()
 	}
 	m.log = m.log.With("component", "gossip", "node", config.Name, "id", m.id)
-	self := Member{ID: m.id, Name: config.Name, Addr: dataAddr, Role: config.Role, Speed: config.Speed, Seats: config.Seats}
+	self := Member{ID: m.id, Name: config.Name, Addr: dataAddr, Role: config.Role, Speed: config.Speed}
 	if err := m.meta.set(self); err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ func TestRepairOutlastsTheLog(t *testing.T) {
 			t.Errorf("the repair was begun anew: it came %v after its donations could pass", took)
 		}
 		synctest.Wait()
-		s := back.w.current(back.w.seats[0], cl.c.Run())
+		s := back.w.current(cl.c.Run())
 		if inboxes, waiting := len(s.inboxes), s.queued.Load(); inboxes != 0 || waiting != 0 {
 			t.Errorf("%d inboxes and %d bytes of operands are left after the repair", inboxes, waiting)
 		}
@@ -176,7 +176,7 @@ func TestRepairBegunAnewDuringARound(t *testing.T) {
 	})
 }
 
-// A link that is gone gets no task: its slot may be another's already.
+// A line that is gone gets no task: its slot may be another's already.
 func TestNoTaskForTheGone(t *testing.T) {
 	noLeaks(t)
 	cl := newCluster(t, CoordinatorConfig{Slots: 6})
@@ -192,7 +192,7 @@ func TestNoTaskForTheGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Release()
-	if m, _ := cl.c.nextMessage(gone); m != nil {
-		t.Errorf("a link that is gone is given a message of kind %d", m.Kind)
+	if m, _ := cl.c.nextMessage(gone.line); m != nil {
+		t.Errorf("a line that is gone is given a message of kind %d", m.Kind)
 	}
 }

@@ -17,7 +17,7 @@ const (
 	KindOperand                  // C->W: one operand of a round
 	KindTask                     // C->W: compute one chunk of a product
 	KindResult                   // W->C: the chunk; or Error; or nothing, if it was cancelled when it was done
-	KindCancel                   // C->W: forget a round, or with Slots one or more of its chunks
+	KindCancel                   // C->W: forget a round, or with Slots one or more of its chunks for a slot
 	KindUpdate                   // C->W: apply an optimiser step
 	KindApplied                  // W->C: the shard of a layer is at State now
 	KindDonate                   // C->W: send the shard's state to a peer; W->C: it failed, Error
@@ -29,7 +29,7 @@ const (
 	KindPong
 	KindBye    // both ways: the sender leaves of its own will; or refuses, Error
 	KindKeep   // C->W: keep a copy of the shard as it is after State updates, as Saved
-	KindForget // C->W: forget the shard of a layer
+	KindForget // C->W: forget the shard of a layer and slot
 )
 
 // The roles that a Hello states.
@@ -66,7 +66,7 @@ type Header struct {
 	Keep    bool          `msgpack:"h,omitempty"`
 	Weight  float64       `msgpack:"w,omitempty"`
 	Addr    string        `msgpack:"a,omitempty"` // where peers reach the worker (Hello, Donate)
-	Slots   []int         `msgpack:"d,omitempty"` // the donors (Receive); the chunks (Cancel)
+	Slots   []int         `msgpack:"d,omitempty"` // the donors (Receive); the chunks of Slot (Cancel); whose shards keep it, or else whose tasks alone need it (Operand)
 	Error   string        `msgpack:"e,omitempty"`
 	Place   *coded.Layer  `msgpack:"y,omitempty"`
 	Placed  uint64        `msgpack:"b,omitempty"` // the placement of the layer (Place, Receive)
@@ -75,8 +75,7 @@ type Header struct {
 	Held    []Held        `msgpack:"i,omitempty"` // shards that the worker still holds (Hello)
 	Flops   float64       `msgpack:"g,omitempty"` // what the chunk (Result), or the gradients since the last report (Applied), cost, if the shard can tell
 	Nanos   int64         `msgpack:"m,omitempty"` // how long that took
-	Seat    int           `msgpack:"A,omitempty"` // which one is meant, from 0 (Hello); the one to be given to (Donate)
-	Seats   int           `msgpack:"B,omitempty"` // how many the worker has (Hello of a worker)
+	Seats   int           `msgpack:"B,omitempty"` // how many slots the worker can hold (Hello of a worker)
 	Shapes  [][]int       `msgpack:"x,omitempty"` // of the tensors that follow
 	DType   string        `msgpack:"z,omitempty"` // of the tensors: "f32"
 }

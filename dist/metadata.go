@@ -27,14 +27,13 @@ type nodeMeta struct {
 	Role     string  `msgpack:"r"`
 	Speed    float64 `msgpack:"s,omitempty"`
 	Draining bool    `msgpack:"d,omitempty"`
-	Seats    int     `msgpack:"c,omitempty"`
 }
 
 func encodeMeta(m Member) ([]byte, error) {
 	if err := checkMember(m); err != nil {
 		return nil, err
 	}
-	b, err := msgpack.Marshal(&nodeMeta{protocolVersion, m.Name, m.Addr, m.Role, m.Speed, m.Draining, m.Seats})
+	b, err := msgpack.Marshal(&nodeMeta{protocolVersion, m.Name, m.Addr, m.Role, m.Speed, m.Draining})
 	if err != nil {
 		return nil, fmt.Errorf("metadata of %s: %w", m.Name, err)
 	}
@@ -62,7 +61,7 @@ func decodeMeta(b []byte) (Member, error) {
 	if err := msgpack.Unmarshal(b, &meta); err != nil {
 		return Member{}, fmt.Errorf("metadata: %w", err)
 	}
-	m := Member{Name: meta.Name, Addr: meta.Addr, Role: meta.Role, Speed: meta.Speed, Draining: meta.Draining, Seats: meta.Seats}
+	m := Member{Name: meta.Name, Addr: meta.Addr, Role: meta.Role, Speed: meta.Speed, Draining: meta.Draining}
 	return m, checkMember(m)
 }
 
@@ -82,9 +81,6 @@ func checkMember(m Member) error {
 	}
 	if !(m.Speed >= 0) || math.IsInf(m.Speed, 0) {
 		return fmt.Errorf("member %s: speed %v, expected a finite number, at least 0", m.Name, m.Speed)
-	}
-	if m.Seats < 0 || m.Seats > maxSeats {
-		return fmt.Errorf("member %s: %d seats, expected 1 to %d", m.Name, m.Seats, maxSeats)
 	}
 	return nil
 }
@@ -126,7 +122,7 @@ func labelOf(cluster string) string { return "coda/1:" + cluster }
 
 func (c MembershipConfig) validate() error {
 	var problems []error
-	if err := checkMember(Member{Name: c.Name, Role: c.Role, Speed: c.Speed, Seats: c.Seats}); err != nil {
+	if err := checkMember(Member{Name: c.Name, Role: c.Role, Speed: c.Speed}); err != nil {
 		problems = append(problems, err)
 	}
 	if len(c.Cluster) > maxCluster {

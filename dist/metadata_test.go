@@ -18,7 +18,6 @@ func TestMetadataRoundTrip(t *testing.T) {
 			Role:     rapid.SampledFrom([]string{RoleWorker, RoleCoordinator}).Draw(t, "role"),
 			Speed:    math.Abs(rapid.Float64Range(0, math.MaxFloat64).Draw(t, "speed")),
 			Draining: rapid.Bool().Draw(t, "draining"),
-			Seats:    rapid.IntRange(0, maxSeats).Draw(t, "seats"),
 		}
 		b, err := encodeMeta(m)
 		if err != nil {
@@ -51,14 +50,13 @@ func TestMetadataRefuses(t *testing.T) {
 		"NaN":        {func(m *Member) { m.Speed = math.NaN() }, "speed NaN"},
 		"infinite":   {func(m *Member) { m.Speed = math.Inf(1) }, "speed +Inf"},
 		"negative":   {func(m *Member) { m.Speed = -1 }, "speed -1"},
-		"many seats": {func(m *Member) { m.Seats = 65 }, "65 seats, expected 1 to 64"},
 	} {
 		m := good
 		c.change(&m)
 		if _, err := encodeMeta(m); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s, ours: %v, expected %q in it", name, err, c.want)
 		}
-		b, err := msgpack.Marshal(&nodeMeta{protocolVersion, m.Name, m.Addr, m.Role, m.Speed, m.Draining, m.Seats})
+		b, err := msgpack.Marshal(&nodeMeta{protocolVersion, m.Name, m.Addr, m.Role, m.Speed, m.Draining})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -161,9 +161,6 @@ func (r *repair) copies() bool { return len(r.donors) == 1 && r.donors[0] == r.s
 func (c *Coordinator) finish(v *move) {
 	whole := c.copied(v)
 	c.strip(v.from)
-	for _, name := range c.order {
-		v.from.say(&Message{Header: Header{Kind: KindForget, Layer: name}})
-	}
 	c.swap(v.from, v.to)
 	v.to.stale = !whole
 	c.stats.Moves++
@@ -172,12 +169,8 @@ func (c *Coordinator) finish(v *move) {
 
 // endMove forgets the move under way; clean takes from the new seat what it has got.
 func (c *Coordinator) endMove(clean bool) {
-	to := c.move.to
-	c.move = nil
 	if clean {
-		for _, name := range c.order {
-			to.say(&Message{Header: Header{Kind: KindForget, Layer: name}})
-		}
-		c.strip(to)
+		c.strip(c.move.to)
 	}
+	c.move = nil
 }

@@ -11,9 +11,9 @@ import (
 const nameGrace = 2 * time.Second
 
 // named returns the connected worker of a name, nil if there is none.
-func (c *Coordinator) named(name string) *link {
-	for l := range c.links() {
-		if l.name == name {
+func (c *Coordinator) named(host string) *line {
+	for l := range c.lines() {
+		if l.host == host {
 			return l
 		}
 	}
@@ -21,7 +21,7 @@ func (c *Coordinator) named(name string) *link {
 }
 
 // where returns the address that tells workers of one name apart.
-func (l *link) where() string {
+func (l *line) where() string {
 	if l.addr != "" {
 		return l.addr
 	}
@@ -32,9 +32,9 @@ func (l *link) where() string {
 // A worker that has noticed the end of its connection first, or that was started
 // again elsewhere while the coordinator still waits for its frozen predecessor,
 // is not refused: it replaces the old connection.
-func (c *Coordinator) checkName(ctx context.Context, l *link) error {
+func (c *Coordinator) checkName(ctx context.Context, l *line) error {
 	c.mu.Lock()
-	old := c.named(l.name)
+	old := c.named(l.host)
 	if old == nil || old.where() == l.where() {
 		c.mu.Unlock()
 		return nil
@@ -56,12 +56,12 @@ func (c *Coordinator) checkName(ctx context.Context, l *link) error {
 	if err != nil || !alive {
 		return nil // who is silent makes way
 	}
-	err = fmt.Errorf("name %s belongs to the worker at %s; this one is at %s", l.name, old.where(), l.where())
+	err = fmt.Errorf("name %s belongs to the worker at %s; this one is at %s", l.host, old.where(), l.where())
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.doubles[l.name] {
-		c.doubles[l.name] = true
-		c.report(l, StateFailed, err.Error())
+	if !c.doubles[l.host] {
+		c.doubles[l.host] = true
+		c.report(l.seats[0], StateFailed, err.Error())
 	}
 	return err
 }

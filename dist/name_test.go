@@ -61,7 +61,7 @@ func TestTwoWorkersOfOneName(t *testing.T) {
 // A worker that only pings does not fill the coordinator's memory.
 func TestPongsDoNotPileUp(t *testing.T) {
 	cl := newCluster(t, CoordinatorConfig{Slots: 1})
-	l := &link{wake: make(chan struct{}, 1)}
+	l := &line{wake: make(chan struct{}, 1)}
 	for range 100 {
 		if err := cl.c.handle(l, &Message{Header: Header{Kind: KindPing}}); err != nil {
 			t.Fatal(err)

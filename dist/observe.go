@@ -43,7 +43,7 @@ type TaskStats struct {
 	Outcome Outcome
 }
 
-// LinkStats are totals of a worker's present connection.
+// LinkStats are totals of a seat of a worker, over its present connection.
 type LinkStats struct {
 	Worker    string
 	Slot      int           // -1: a spare
@@ -55,7 +55,7 @@ type LinkStats struct {
 	Work      float64       // spent on what was answered, measured as in Stats
 	Wasted    float64       // of it, what no decoding used
 	Compute   time.Duration // spent on what was answered, as the worker measured it
-	BytesIn   int64         // from the worker
+	BytesIn   int64         // from the worker; all of it at the first seat
 	BytesOut  int64         // to it
 }
 
@@ -116,8 +116,8 @@ func (c *Coordinator) waste(l *link, work float64) {
 	l.stats.Wasted += work
 }
 
-// LinkStats returns the totals of every connected worker: those in slots, in
-// order, then the spares.
+// LinkStats returns the totals of every seat of a connected worker: those in slots,
+// in order, then the spares.
 func (c *Coordinator) LinkStats() []LinkStats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,8 +125,10 @@ func (c *Coordinator) LinkStats() []LinkStats {
 	for l := range c.links() {
 		s := l.stats
 		s.Worker, s.Slot, s.Queue = l.name, l.slot, l.load()
-		s.Behind = c.version - l.oldest(c.version)
-		s.BytesIn, s.BytesOut = l.conn.BytesIn(), l.conn.BytesOut()
+		s.Behind = c.version - oldest(c.version, l)
+		if l.seat == 0 {
+			s.BytesIn, s.BytesOut = l.conn.BytesIn(), l.conn.BytesOut()
+		}
 		all = append(all, s)
 	}
 	return all

@@ -67,16 +67,6 @@ func (c *Coordinator) reclaim(r *round) time.Time {
 	return again
 }
 
-// load is how many tasks the worker is waited for.
-func (l *link) load() (n int) {
-	for _, t := range l.tasks {
-		if !t.lost {
-			n++
-		}
-	}
-	return n
-}
-
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b

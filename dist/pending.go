@@ -246,14 +246,18 @@ func (r *round) operandOf(slot int) *counted {
 	return r.operand
 }
 
-// operandMessage gives the message with the operands of a slot; sent is called
-// when it has gone out.
+// operandMessage gives the message with the operands of a slot, or with those that
+// all have in common; sent is called when it has gone out.
 func (r *round) operandMessage(slot int) (m *Message, sent func()) {
 	operand := r.operandOf(slot)
-	return &Message{
+	m = &Message{
 		Header:  Header{Kind: KindOperand, Layer: r.Layer, Product: r.Product, Round: r.id, Step: r.Step, State: r.version},
 		Tensors: operand.tensors(),
-	}, operand.retain().release
+	}
+	if r.slots != nil {
+		m.Slots = []int{slot}
+	}
+	return m, operand.retain().release
 }
 
 // active returns the round of a number if it still wants results.
@@ -319,7 +323,7 @@ func (c *Coordinator) endChunk(r *round, chunk int) {
 	for l := range c.links() {
 		if _, busy := l.tasks[key]; busy {
 			c.takeBack(l, key, TaskCancelled, 0)
-			l.say(&Message{Header: Header{Kind: KindCancel, Round: r.id, Layer: r.Layer, Slots: []int{chunk}}})
+			l.say(&Message{Header: Header{Kind: KindCancel, Round: r.id, Layer: r.Layer, Slot: l.slot, Slots: []int{chunk}}})
 		} else if l.load() == 0 {
 			signal(l.wake) // it may be worth doubling up on another one now
 		}

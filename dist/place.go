@@ -336,10 +336,14 @@ func (c *Coordinator) recoverable(p *placement) bool {
 	return sufficient(p.code, slots)
 }
 
-// strip takes all shards from a worker, and what it was doing with them.
+// strip takes all shards from a seat, and what it was doing with them. Its worker
+// forgets them, and is told no more of them.
 func (c *Coordinator) strip(l *link) {
-	for name := range l.shards {
-		l.dropLayer(name)
+	for _, name := range c.order {
+		if l.shards[name] != nil {
+			l.dropLayer(name)
+			l.forget(name, c.slotOf(l))
+		}
 	}
 	for _, r := range c.rounds {
 		r.cover.lose(l.slot)
@@ -350,12 +354,17 @@ func (c *Coordinator) strip(l *link) {
 
 // findStale takes the shards from the workers that the log has left behind.
 func (c *Coordinator) findStale() {
-	for l := range c.links() {
-		if !c.follows(l) || l.cursor >= c.log.base || len(l.shards) == 0 {
-			l.cursor = max(l.cursor, c.log.base)
+	var left []*link
+	for l := range c.lines() {
+		if l.cursor < c.log.base {
+			left = append(left, l.seats...)
+		}
+		l.cursor = max(l.cursor, c.log.base)
+	}
+	for _, l := range left {
+		if !c.follows(l) || len(l.shards) == 0 {
 			continue
 		}
-		l.cursor = c.log.base
 		if l.slot < 0 {
 			c.endMove(true)
 			continue

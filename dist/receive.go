@@ -12,7 +12,7 @@ import (
 var errBye = errors.New("goodbye")
 
 // receive handles what a worker sends until its connection ends.
-func (c *Coordinator) receive(l *link) error {
+func (c *Coordinator) receive(l *line) error {
 	var m Message
 	for {
 		if err := l.conn.Recv(&m); err != nil {
@@ -45,21 +45,14 @@ func (c *Coordinator) recycle(tensors []coded.Tensor) {
 }
 
 // handle does what a message calls for. An error breaks the protocol and ends
-// the link.
-func (c *Coordinator) handle(l *link, m *Message) error {
+// the line.
+func (c *Coordinator) handle(l *line, m *Message) error {
 	if l.gone {
 		return ErrClosed
 	}
 	switch m.Kind {
-	case KindResult:
-		return c.onResult(l, m)
-	case KindApplied:
-		return c.onApplied(l, m)
-	case KindState:
-		return c.onState(l, m)
-	case KindDonate:
-		c.onDonationFailed(l, m)
-		return nil
+	case KindResult, KindApplied, KindState, KindDonate:
+		return c.handleOf(l, m)
 	case KindPing:
 		if !slices.ContainsFunc(l.urgent, func(m *Message) bool { return m.Kind == KindPong }) {
 			l.say(&Message{Header: Header{Kind: KindPong}})
@@ -78,6 +71,39 @@ func (c *Coordinator) handle(l *link, m *Message) error {
 	return fmt.Errorf("unexpected message of kind %d", m.Kind)
 }
 
+// handleOf does what a message of the seat that has a slot calls for. If none has it
+// any more, the message comes too late.
+func (c *Coordinator) handleOf(at *line, m *Message) error {
+	if m.Slot < 0 || m.Slot >= len(c.slots) || m.Flops < 0 || m.Nanos < 0 {
+		return fmt.Errorf("layer %s: message about slot %d of %d, with %g flops in %d ns", m.Layer, m.Slot, len(c.slots), m.Flops, m.Nanos)
+	}
+	l := c.seatAt(at, m.Slot)
+	switch {
+	case m.Kind == KindResult && l == nil:
+		if m.Error == "" {
+			w, _ := c.answered(at.seats[0], m)
+			c.waste(at.seats[0], w)
+		}
+		return nil
+	case l == nil:
+		return nil
+	case m.Kind == KindResult:
+		return c.onResult(l, m)
+	case m.Kind == KindApplied:
+		return c.onApplied(l, m)
+	case m.Kind == KindState:
+		return c.onState(l, m)
+	}
+	c.onDonationFailed(l, m)
+	return nil
+}
+
+// asked tells whether a result is the answer to a task that the seat has in hand.
+func (l *link) asked(m *Message) bool {
+	_, asked := l.tasks[taskKey{m.Round, m.Chunk}]
+	return asked
+}
+
 // onResult takes a chunk. Late and cancelled ones count as wasted work.
 func (c *Coordinator) onResult(l *link, m *Message) error {
 	if m.Error != "" {
@@ -85,9 +111,6 @@ func (c *Coordinator) onResult(l *link, m *Message) error {
 	}
 	key := taskKey{m.Round, m.Chunk}
 	task, asked := l.tasks[key]
-	if m.Flops < 0 || m.Nanos < 0 || asked && m.Slot != l.slot {
-		return fmt.Errorf("result of slot %d with %g flops in %d ns, want slot %d", m.Slot, m.Flops, m.Nanos, l.slot)
-	}
 	defer signal(l.wake)
 	w, took := c.answered(l, m)
 	r := c.active(m.Round)
@@ -139,9 +162,6 @@ func (c *Coordinator) answered(l *link, m *Message) (w float64, took time.Durati
 
 // onApplied notes the version of a shard.
 func (c *Coordinator) onApplied(l *link, m *Message) error {
-	if m.Flops < 0 || m.Nanos < 0 {
-		return fmt.Errorf("layer %s: gradients of %g flops in %d ns", m.Layer, m.Flops, m.Nanos)
-	}
 	if m.Flops > 0 {
 		c.measure(l.host, m.Flops, time.Duration(m.Nanos))
 	}

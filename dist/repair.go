@@ -128,7 +128,7 @@ func (c *Coordinator) startRepair(l *link, slot int, p *placement, donors []int,
 		giver := c.slots[donor]
 		r.givers = append(r.givers, giver)
 		giver.order(pos, &Message{Header: Header{
-			Kind: KindDonate, Layer: name, Round: r.id, Slot: donor, State: r.version, Weight: weights[i], Addr: l.addr, Seat: l.seat,
+			Kind: KindDonate, Layer: name, Round: r.id, Slot: donor, State: r.version, Weight: weights[i], Addr: l.addr,
 		}})
 	}
 	c.repairs[r.id] = r

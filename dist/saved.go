@@ -40,12 +40,7 @@ func (s *session) save(h *heldShard, asked Header) error {
 	}
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
-	if s.seat.saved == nil || s.seat.savedOf != s.run {
-		s.seat.saved, s.seat.savedOf = map[string]savedShard{}, s.run
-	}
-	if len(s.seat.saved) < maxHeld {
-		s.seat.saved[h.layer.Name] = c
-	}
+	s.w.kept.save(s.run, c)
 	return nil
 }
 
@@ -54,8 +49,8 @@ func (s *session) save(h *heldShard, asked Header) error {
 func (s *session) savedState(h *heldShard, number uint64) []coded.Tensor {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
-	c, ok := s.seat.saved[h.layer.Name]
-	if !ok || s.seat.savedOf != s.run || c.number != number || c.slot != h.slot || !reflect.DeepEqual(c.layer, h.layer) {
+	c, ok := s.w.kept.saved[h.key()]
+	if !ok || s.w.kept.savedOf != s.run || c.number != number || !reflect.DeepEqual(c.layer, h.layer) {
 		return nil
 	}
 	return c.state
@@ -96,16 +91,24 @@ func (c *Coordinator) Resume(number uint64) {
 	c.resume = number
 }
 
-// noteSaved remembers the copies that a worker offers.
-func (l *link) noteSaved(held []Held) {
+// noteSaved remembers the copies that a worker offers: those of a slot at one seat.
+func (l *line) noteSaved(held []Held) {
+	var slots []int
 	for _, h := range held {
-		if h.Saved != 0 {
-			l.saved[h.Layer] = h
+		if h.Saved == 0 {
+			continue
+		}
+		at := slices.Index(slots, h.Slot)
+		if at < 0 {
+			at, slots = len(slots), append(slots, h.Slot)
+		}
+		if at < len(l.seats) {
+			l.seats[at].saved[h.Layer] = h
 		}
 	}
 }
 
-// savedSlot is the slot of the copies that a worker has kept for the run to go on
+// savedSlot is the slot of the copies that a worker has kept at a seat for the run to go on
 // with, -1 if it has none.
 func (l *link) savedSlot(number uint64) int {
 	for _, h := range l.saved {

@@ -14,7 +14,7 @@ func (cl *cluster) succeed(resume uint64, change ...func(*CoordinatorConfig)) {
 	cl.t.Helper()
 	for _, w := range cl.workers {
 		w.w.mu.Lock()
-		s := w.w.seats[0].session
+		s := w.w.session
 		w.w.mu.Unlock()
 		w.node.sever()
 		receive(cl.t, w.gone)

@@ -196,47 +196,35 @@ func TestMoveThatFails(t *testing.T) {
 	})
 }
 
-// A worker says how many seats it has: it refuses others, and a coordinator believes
-// only the seat that it has asked for.
-func TestSeatThatIsNotThere(t *testing.T) {
+// A worker says how many seats it has, within a bound.
+func TestSeatsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cl := newCluster(t, CoordinatorConfig{Slots: 2})
-		tw := cl.add("worker-1", seated(2, 0))
-		for _, number := range []int{-1, 2} {
-			conn, err := cl.net.dial(cl.ctx(), tw.addr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = cl.c.AddSeat(cl.ctx(), conn, number)
-			if want := fmt.Sprintf("worker-1 has 2 seats, there is no seat %d", number+1); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("seat %d: %v, want %q", number, err, want)
-			}
-		}
-		for _, hello := range []Header{{Seat: 0, Seats: 2}, {Seat: 1, Seats: 1}, {Seat: 1}, {Seat: 1, Seats: maxSeats + 1}} {
+		for _, seats := range []int{-1, maxSeats + 1} {
 			here, there := net.Pipe()
 			done := make(chan error, 1)
 			go func() {
-				_, err := cl.c.AddSeat(cl.ctx(), NewConn(here), 1)
+				_, err := cl.c.AddWorker(cl.ctx(), NewConn(here))
 				done <- err
 			}()
 			peer := NewConn(there)
 			var m Message
-			if err := peer.Recv(&m); err != nil || m.Seat != 1 {
-				t.Fatalf("the coordinator asks for seat %d, %v", m.Seat, err)
+			if err := peer.Recv(&m); err != nil {
+				t.Fatal(err)
 			}
-			hello.Kind, hello.Role, hello.Run, hello.From = KindHello, RoleWorker, m.Run, "liar"
+			hello := Header{Kind: KindHello, Role: RoleWorker, Run: m.Run, From: "liar", Seats: seats}
 			if err := peer.Send(cl.ctx(), &Message{Header: hello}); err != nil {
 				t.Fatal(err)
 			}
-			if err := <-done; err == nil || !strings.Contains(err.Error(), "want seat 2, of at most 64") {
-				t.Errorf("hello of seat %d of %d: %v", hello.Seat, hello.Seats, err)
+			if err, want := <-done, fmt.Sprintf("hello of a worker with %d seats, want at most 64", seats); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
 			}
 			peer.Close()
 		}
 	})
 }
 
-// Attach takes in as many seats as the gossip tells of, and each of them again.
+// Attach takes a worker in with all its seats, and again.
 func TestAttachTakesEverySeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cl := newCluster(t, CoordinatorConfig{Slots: 4})
@@ -246,7 +234,7 @@ func TestAttachTakesEverySeat(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		attached := make(chan error, 1)
 		go func() { attached <- cl.c.Attach(ctx, roster, cl.net.dial) }()
-		roster.set(Member{ID: "worker-1-a", Name: "worker-1", Addr: "worker-1", Role: RoleWorker, Seats: 3})
+		roster.set(Member{ID: "worker-1-a", Name: "worker-1", Addr: "worker-1", Role: RoleWorker})
 		each := func(state string) { cl.t.Helper(); cl.awaitEach(state, "worker-1", "worker-1/2", "worker-1/3") }
 		each(StateJoined)
 		if err := cl.c.AwaitSeats(cl.ctx(), 3); err != nil {
@@ -290,8 +278,8 @@ func TestSeatsShareTheDevice(t *testing.T) {
 	})
 }
 
-// Shards of every seat outlive a broken connection, and a worker that serves one run
-// with a seat does not serve another with the next.
+// Shards of every seat outlive a broken connection, and a worker with several seats
+// serves one run all the same.
 func TestSeatsKeepTheirShards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cl := newCluster(t, CoordinatorConfig{Slots: 4})
@@ -316,7 +304,7 @@ func TestSeatsKeepTheirShards(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := other.c.AddSeat(cl.ctx(), conn, 1); !errors.Is(err, ErrRefused) {
+		if _, err := other.c.AddWorker(cl.ctx(), conn); !errors.Is(err, ErrRefused) {
 			t.Errorf("another run gets %v, want a refusal", err)
 		}
 	})

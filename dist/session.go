@@ -10,17 +10,14 @@ import (
 	"github.com/coda-ml/coda/coded"
 )
 
-// session is the service of a worker's seat to a connection of a coordinator. A
-// reader sorts what arrives into queues, one goroutine computes when the seat has
-// the turn, one writes. So a
-// cancellation is seen between two chunks, and a slow network does not stop the
-// computing until the out queue is full.
+// session is a worker's service to a connection of a coordinator. A reader sorts what
+// arrives into queues, one goroutine computes, one writes. So a cancellation is seen
+// between two chunks, and a slow network does not stop the computing until the out
+// queue is full.
 type session struct {
 	w    *Worker
-	seat *seat
 	conn *Conn
 	run  string
-	turn *turn // of the computing goroutine
 
 	ctx    context.Context // ends with the session
 	cancel context.CancelCauseFunc
@@ -29,19 +26,19 @@ type session struct {
 	out    chan outgoing  // capacity outQueue; never closed
 	wake   chan struct{}  // capacity 1: the computer looks again
 	queued atomic.Int64   // bytes of the operands that wait
+	busy   time.Time      // until when the device that the worker is like has worked; of the computing goroutine
 
 	mu       sync.Mutex
 	arrivals uint64 // orders the operations of all shards
 	step     int    // newest training step heard of
-	shards   map[string]*heldShard
+	shards   map[shardKey]*heldShard
 	tasks    []*task
 	running  *task
-	rounds   map[uint64]*counted // operands of rounds that may still have tasks; nil if those bring theirs
-	factors  map[uint64]float64  // of slowness, of the same rounds
-	inboxes  map[uint64]*inbox   // of repairs, by number
-	newest   map[string]uint64   // repair, by layer
-	changed  chan struct{}       // closed and replaced when an inbox comes
-	broken   error               // why the worker ended the session itself
+	rounds   map[uint64]*operands // of rounds that may still have tasks
+	inboxes  map[uint64]*inbox    // of repairs, by number
+	newest   map[string]uint64    // repair, by layer
+	changed  chan struct{}        // closed and replaced when an inbox comes
+	broken   error                // why the worker ended the session itself
 
 	offer []Held // copies that were kept before the session
 }
@@ -62,6 +59,31 @@ type task struct {
 	cancelled chan struct{} // closed when it is called off
 }
 
+// operands are those of a round that may still have tasks.
+type operands struct {
+	all    *counted         // of all slots; nil if the tasks bring theirs, or the slots have their own
+	own    map[int]*counted // by slot
+	factor float64          // by which the round's tasks take longer, 0: not drawn; of the computing goroutine
+}
+
+// of returns the operand of a slot, nil if it has not come.
+func (o *operands) of(slot int) *counted {
+	switch {
+	case o == nil:
+		return nil
+	case o.all != nil:
+		return o.all
+	}
+	return o.own[slot]
+}
+
+func (o *operands) release() {
+	o.all.release()
+	for _, operand := range o.own {
+		operand.release()
+	}
+}
+
 func (t *task) cancel() { close(t.cancelled) }
 
 func (t *task) isCancelled() bool {
@@ -73,15 +95,14 @@ func (t *task) isCancelled() bool {
 	}
 }
 
-func newSession(w *Worker, conn *Conn, seat *seat, run string) *session {
+func newSession(w *Worker, conn *Conn, run string) *session {
 	s := &session{
-		w: w, seat: seat, conn: conn, run: run, turn: newTurn(),
+		w: w, conn: conn, run: run,
 		done:    make(chan struct{}),
 		out:     make(chan outgoing, outQueue),
 		wake:    make(chan struct{}, 1),
-		shards:  map[string]*heldShard{},
-		rounds:  map[uint64]*counted{},
-		factors: map[uint64]float64{},
+		shards:  map[shardKey]*heldShard{},
+		rounds:  map[uint64]*operands{},
 		inboxes: map[uint64]*inbox{},
 		newest:  map[string]uint64{},
 		changed: make(chan struct{}),
@@ -166,7 +187,7 @@ func (s *session) serve(ctx context.Context) error {
 func (s *session) hello() *Message {
 	m := &Message{Header: Header{
 		Kind: KindHello, Run: s.run, From: s.w.cfg.Name, Role: RoleWorker, Addr: s.w.cfg.Addr,
-		Seat: s.seat.number, Seats: len(s.w.seats),
+		Seats: s.w.cfg.Seats,
 	}}
 	for _, h := range s.shards {
 		m.Held = append(m.Held, h.describe())
@@ -180,8 +201,8 @@ func (s *session) hello() *Message {
 func (s *session) releaseAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for id, operand := range s.rounds {
-		operand.release()
+	for id, o := range s.rounds {
+		o.release()
 		delete(s.rounds, id)
 	}
 	for _, h := range s.shards {

@@ -45,7 +45,7 @@ func (s *session) handle(m *Message) error {
 	case KindReceive:
 		return s.onReceive(m)
 	case KindForget:
-		s.onForget(m.Layer)
+		s.onForget(shardKey{m.Layer, m.Slot})
 		return nil
 	}
 	return fmt.Errorf("unexpected message of kind %d", m.Kind)
@@ -65,7 +65,7 @@ func (s *session) onPlace(m *Message) error {
 		}
 	}
 	h.add(op)
-	s.forgetInboxes(m.Layer)
+	s.forgetInboxes(h.key())
 	s.replaceShard(h)
 	return nil
 }
@@ -75,23 +75,68 @@ func (s *session) onOperand(m *Message) error {
 	if n := len(m.Tensors); n < 1 || n > 2 || n > 1 && m.Keep {
 		return fmt.Errorf("operand with %d tensors, want 1, or 2 that are not kept", n)
 	}
+	if m.Keep && len(m.Slots) == 0 {
+		return fmt.Errorf("operand of layer %q to be kept by no slot", m.Layer)
+	}
 	operand, err := s.keepOperand(m)
 	if err != nil {
 		return err
 	}
 	defer operand.release()
 	if m.Round != 0 {
-		if s.rounds[m.Round] != nil {
-			return fmt.Errorf("operand of round %d twice", m.Round)
+		if err := s.openRound(m, operand); err != nil {
+			return err
 		}
-		s.rounds[m.Round] = operand.retain()
 	}
 	if !m.Keep {
 		return nil
 	}
-	h := s.shards[m.Layer]
+	for _, slot := range m.Slots {
+		if err := s.keepFor(shardKey{m.Layer, slot}, m, operand); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openRound keeps an operand for the tasks of its round: of some slots, if it is not
+// kept for gradients as well and names them, else of all.
+func (s *session) openRound(m *Message, operand *counted) error {
+	o := s.round(m.Round)
+	if m.Keep || len(m.Slots) == 0 {
+		if o.all != nil {
+			return fmt.Errorf("operand of round %d twice", m.Round)
+		}
+		o.all = operand.retain()
+		return nil
+	}
+	for _, slot := range m.Slots {
+		if o.own[slot] != nil {
+			return fmt.Errorf("operand of round %d for slot %d twice", m.Round, slot)
+		}
+		if o.own == nil {
+			o.own = map[int]*counted{}
+		}
+		o.own[slot] = operand.retain()
+	}
+	return nil
+}
+
+// round returns the operands of a round that is under way.
+func (s *session) round(id uint64) *operands {
+	o := s.rounds[id]
+	if o == nil {
+		o = &operands{}
+		s.rounds[id] = o
+	}
+	return o
+}
+
+// keepFor keeps an operand for the gradient of a shard.
+func (s *session) keepFor(key shardKey, m *Message, operand *counted) error {
+	h := s.shards[key]
 	if h == nil {
-		return fmt.Errorf("kept operand of layer %q, of which there is no shard", m.Layer)
+		return fmt.Errorf("kept operand of layer %q for slot %d, of which there is no shard", key.layer, key.slot)
 	}
 	if m.Product == coded.Forward {
 		h.keep(operand.retain(), m.Step)
@@ -99,7 +144,7 @@ func (s *session) onOperand(m *Message) error {
 	}
 	x := h.pair(m.Step)
 	if x == nil {
-		return fmt.Errorf("layer %s: step %d: gradient without the operand of the forward product", m.Layer, m.Step)
+		return fmt.Errorf("layer %s: slot %d: step %d: gradient without the operand of the forward product", key.layer, key.slot, m.Step)
 	}
 	h.add(&operation{kind: opAccumulate, at: s.arrivals, x: x, dy: operand.retain(), step: m.Step})
 	return nil
@@ -111,7 +156,7 @@ func (s *session) onUpdate(m *Message) error {
 	if m.Update == nil {
 		return errors.New("update without its settings")
 	}
-	for name, h := range s.shards {
+	for key, h := range s.shards {
 		switch {
 		case m.State <= h.tail:
 		case m.State == h.tail+1:
@@ -120,19 +165,19 @@ func (s *session) onUpdate(m *Message) error {
 			h.add(&operation{kind: opUpdate, at: s.arrivals, update: *m.Update})
 		default:
 			h.dropOps()
-			delete(s.shards, name)
+			delete(s.shards, key)
 		}
 	}
 	return nil
 }
 
 func (s *session) onTask(m *Message) error {
-	h := s.shards[m.Layer]
-	if h == nil || len(m.Tensors) == 0 && s.rounds[m.Round] == nil {
-		return fmt.Errorf("task of round %d of layer %q without its shard or operand", m.Round, m.Layer)
+	h := s.shards[shardKey{m.Layer, m.Slot}]
+	if h == nil || len(m.Tensors) == 0 && s.rounds[m.Round].of(m.Slot) == nil {
+		return fmt.Errorf("task of round %d of layer %q, slot %d, without its shard or operand", m.Round, m.Layer, m.Slot)
 	}
-	if m.Chunk < 0 || m.Chunk >= h.layer.Chunks || m.Slot != h.slot {
-		return fmt.Errorf("layer %s: task of slot %d, chunk %d, want slot %d, chunk 0 to %d", m.Layer, m.Slot, m.Chunk, h.slot, h.layer.Chunks-1)
+	if m.Chunk < 0 || m.Chunk >= h.layer.Chunks {
+		return fmt.Errorf("layer %s: task of chunk %d, want 0 to %d", m.Layer, m.Chunk, h.layer.Chunks-1)
 	}
 	if s.has(m.Header) {
 		return nil // the coordinator believed it lost
@@ -146,9 +191,7 @@ func (s *session) onTask(m *Message) error {
 		if t.rows, err = s.keepOperand(m); err != nil {
 			return err
 		}
-		if _, known := s.rounds[m.Round]; !known {
-			s.rounds[m.Round] = nil // it is under way
-		}
+		s.round(m.Round)
 	}
 	s.tasks = append(s.tasks, t)
 	return nil
@@ -156,7 +199,9 @@ func (s *session) onTask(m *Message) error {
 
 // has tells whether a task is waiting or under way.
 func (s *session) has(h Header) bool {
-	same := func(t *task) bool { return t.Round == h.Round && t.Chunk == h.Chunk && !t.isCancelled() }
+	same := func(t *task) bool {
+		return t.Round == h.Round && t.Slot == h.Slot && t.Chunk == h.Chunk && !t.isCancelled()
+	}
 	return s.running != nil && same(s.running) || slices.ContainsFunc(s.tasks, same)
 }
 
@@ -179,7 +224,7 @@ func (s *session) keepOperand(m *Message) (*counted, error) {
 
 func (s *session) onCancel(m *Message) {
 	hit := func(t *task) bool {
-		return t.Round == m.Round && (len(m.Slots) == 0 || slices.Contains(m.Slots, t.Chunk))
+		return t.Round == m.Round && (len(m.Slots) == 0 || t.Slot == m.Slot && slices.Contains(m.Slots, t.Chunk))
 	}
 	waiting := len(s.tasks)
 	s.tasks = slices.DeleteFunc(s.tasks, func(t *task) bool {
@@ -193,26 +238,25 @@ func (s *session) onCancel(m *Message) {
 	if s.running != nil && hit(s.running) && !s.running.isCancelled() {
 		s.running.cancel()
 	}
-	if operand, known := s.rounds[m.Round]; known && len(m.Slots) == 0 {
-		operand.release()
+	if o := s.rounds[m.Round]; o != nil && len(m.Slots) == 0 {
+		o.release()
 		delete(s.rounds, m.Round)
-		delete(s.factors, m.Round)
 	}
 }
 
-// onForget gives up a shard that another worker has taken over.
-func (s *session) onForget(layer string) {
-	if h := s.shards[layer]; h != nil {
+// onForget gives up a shard that another worker has taken over, or that is not trusted.
+func (s *session) onForget(key shardKey) {
+	if h := s.shards[key]; h != nil {
 		h.dropOps()
-		delete(s.shards, layer)
+		delete(s.shards, key)
 	}
-	s.forgetInboxes(layer)
+	s.forgetInboxes(key)
 }
 
 // onGive queues the giving away of a state: to the coordinator or to a peer.
 func (s *session) onGive(m *Message) error {
-	h := s.shards[m.Layer]
-	if h == nil || m.State > h.tail || m.Slot != h.slot {
+	h := s.shards[shardKey{m.Layer, m.Slot}]
+	if h == nil || m.State > h.tail {
 		if m.Kind != KindKeep {
 			s.cannotGive(m.Header, "no such shard")
 		}

@@ -129,18 +129,20 @@ func (s *session) newShard(m *Message) (*heldShard, error) {
 	if factory == nil {
 		return nil, fmt.Errorf("layer %s: no handler for kind %q", m.Layer, l.Kind)
 	}
-	if _, known := s.shards[m.Layer]; !known && len(s.shards) >= maxHeld {
-		return nil, fmt.Errorf("layer %s: more than %d layers", m.Layer, maxHeld)
+	if _, known := s.shards[shardKey{m.Layer, m.Slot}]; !known && len(s.shards) >= maxHeld {
+		return nil, fmt.Errorf("layer %s: more than %d shards", m.Layer, maxHeld)
 	}
 	return &heldShard{layer: *l, slot: m.Slot, placed: m.Placed, source: m.Round, factory: factory, version: -1, tail: m.State}, nil
 }
 
-// replaceShard puts h in the place of an earlier shard of its layer.
+func (h *heldShard) key() shardKey { return shardKey{h.layer.Name, h.slot} }
+
+// replaceShard puts h in the place of an earlier shard of its layer and slot.
 func (s *session) replaceShard(h *heldShard) {
-	if old := s.shards[h.layer.Name]; old != nil {
+	if old := s.shards[h.key()]; old != nil {
 		old.dropOps()
 	}
-	s.shards[h.layer.Name] = h
+	s.shards[h.key()] = h
 }
 
 // restore queues the return of a parked shard, before the session begins.
@@ -150,16 +152,16 @@ func (s *session) restore(p parked) {
 		factory: s.w.cfg.Handlers[p.layer.Kind], version: -1, tail: p.held.State,
 	}
 	h.add(&operation{kind: opPlace, state: p.tensor, borrowed: true})
-	s.shards[p.layer.Name] = h
+	s.shards[h.key()] = h
 }
 
 // park gives the states of the shards when nothing runs any more. What was
 // queued is lost: the coordinator will send it again.
-func (s *session) park() map[string]parked {
+func (s *session) park() map[shardKey]parked {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	kept := map[string]parked{}
-	for name, h := range s.shards {
+	kept := map[shardKey]parked{}
+	for key, h := range s.shards {
 		if h.shard == nil || h.broken() {
 			continue
 		}
@@ -169,7 +171,7 @@ func (s *session) park() map[string]parked {
 		if err := s.w.guard(func() error { state = h.shard.State(); return nil }); err != nil {
 			continue
 		}
-		kept[name] = parked{layer: h.layer, held: held, tensor: slices.Clone(state)}
+		kept[key] = parked{layer: h.layer, held: held, tensor: slices.Clone(state)}
 	}
 	return kept
 }

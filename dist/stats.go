@@ -54,7 +54,7 @@ func (c *Coordinator) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.stats
-	for l := range c.links() {
+	for l := range c.lines() {
 		s.BytesIn += l.conn.BytesIn()
 		s.BytesOut += l.conn.BytesOut()
 	}

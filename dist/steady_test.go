@@ -59,10 +59,10 @@ func TestSteadyStateGrowsNothing(t *testing.T) {
 		if err := tw.idle(cl.ctx()); err != nil {
 			t.Fatal(err)
 		}
-		s := tw.w.current(tw.w.seats[0], cl.c.Run())
+		s := tw.w.current(cl.c.Run())
 		s.mu.Lock()
-		if len(s.rounds) > 2 || len(s.inboxes) > 0 || len(s.factors) > 0 {
-			t.Errorf("%s keeps %d rounds, %d inboxes and %d factors", name, len(s.rounds), len(s.inboxes), len(s.factors))
+		if len(s.rounds) > 2 || len(s.inboxes) > 0 {
+			t.Errorf("%s keeps %d rounds and %d inboxes", name, len(s.rounds), len(s.inboxes))
 		}
 		s.mu.Unlock()
 	}

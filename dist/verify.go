@@ -201,9 +201,10 @@ func (v *verifier) sound() error {
 
 // judged handles a message whose answer has been found wrong, or cannot be judged
 // any more: it is not used.
-func (c *Coordinator) judged(l *link, m *Message, wrong error) error {
-	if l.gone {
-		return ErrClosed
+func (c *Coordinator) judged(at *line, m *Message, wrong error) error {
+	l := c.seatAt(at, m.Slot)
+	if l == nil || l.gone {
+		return c.handle(at, m)
 	}
 	if m.Kind == KindResult {
 		w, took := c.answered(l, m)
@@ -222,7 +223,7 @@ func (c *Coordinator) judged(l *link, m *Message, wrong error) error {
 }
 
 // verify tests what a worker gives before it is handled.
-func (c *Coordinator) verify(l *link, m *Message) error {
+func (c *Coordinator) verify(l *line, m *Message) error {
 	if c.cfg.Verify == nil || m.Error != "" {
 		return nil
 	}
@@ -235,11 +236,10 @@ func (c *Coordinator) verify(l *link, m *Message) error {
 	return nil
 }
 
-func (c *Coordinator) verifyResult(l *link, m *Message) error {
+func (c *Coordinator) verifyResult(at *line, m *Message) error {
 	c.mu.Lock()
-	r := c.active(m.Round)
-	_, asked := l.tasks[taskKey{m.Round, m.Chunk}]
-	if r == nil || !asked || r.place.verifier == nil || m.Slot != l.slot || len(m.Tensors) != 1 {
+	r, l := c.active(m.Round), c.seatAt(at, m.Slot)
+	if r == nil || l == nil || !l.asked(m) || r.place.verifier == nil || len(m.Tensors) != 1 {
 		c.mu.Unlock()
 		return nil
 	}
@@ -251,10 +251,10 @@ func (c *Coordinator) verifyResult(l *link, m *Message) error {
 	})
 }
 
-func (c *Coordinator) verifyState(l *link, m *Message) error {
+func (c *Coordinator) verifyState(at *line, m *Message) error {
 	c.mu.Lock()
-	f := c.fetches[m.Round]
-	if f == nil || f.over || f.asked[l.slot] != l || f.place.verifier == nil || m.State != f.version {
+	f, l := c.fetches[m.Round], c.seatAt(at, m.Slot)
+	if f == nil || f.over || l == nil || f.asked[l.slot] != l || f.place.verifier == nil || m.State != f.version {
 		c.mu.Unlock()
 		return nil
 	}

@@ -24,15 +24,14 @@ type WorkerConfig struct {
 	// Dial connects to a peer's Addr. Nil: it cannot donate to a repair.
 	Dial func(ctx context.Context, addr string) (*Conn, error)
 
-	// Seats is how many slots of a code it can hold at a time, each with a connection
-	// of the coordinator and shards of its own; they share Pace, Slow and the
-	// processor. 0: 1; at most 64.
+	// Seats is how many slots of a code it can hold at a time, each with shards of its
+	// own; they share the connection, Pace, Slow and the processor. 0: 1; at most 64.
 	Seats int
 
 	// Keep is how long shards are kept for a coordinator whose connection has
 	// broken. 0: 10 minutes.
 	Keep time.Duration
-	// MaxQueue bounds the operands that wait at a seat, in bytes. 0: 1 GiB.
+	// MaxQueue bounds the operands that wait, in bytes. 0: 1 GiB.
 	MaxQueue int64
 
 	// Pace makes the worker behave like a device of that many GFLOP/s, where
@@ -73,10 +72,9 @@ type Worker struct {
 	waiting atomic.Int32 // donations that wait for their repair
 	totals  workerTotals
 
-	engine engine
-	seats  []*seat
-
-	mu sync.Mutex
+	mu      sync.Mutex
+	session *session // nil: none
+	kept    kept
 }
 
 // NewWorker returns a worker; Serve makes it work.
@@ -100,6 +98,7 @@ func NewWorker(cfg WorkerConfig) (*Worker, error) {
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("dist: worker: %w", errors.Join(problems...))
 	}
+	cfg.Seats = max(1, cfg.Seats)
 	if cfg.Keep == 0 {
 		cfg.Keep = 10 * time.Minute
 	}
@@ -111,11 +110,7 @@ func NewWorker(cfg WorkerConfig) (*Worker, error) {
 	}
 	cfg.Handlers = maps.Clone(cfg.Handlers)
 	cfg.Log = cfg.Log.With("component", "worker", "node", cfg.Name)
-	w := &Worker{cfg: cfg}
-	for i := range max(1, cfg.Seats) {
-		w.seats = append(w.seats, &seat{number: i})
-	}
-	return w, nil
+	return &Worker{cfg: cfg}, nil
 }
 
 // Serve works until the context ends: it then finishes its chunk, says goodbye
@@ -159,13 +154,9 @@ func (w *Worker) greet(ctx context.Context, conn *Conn) error {
 	if m.Kind != KindHello || len(m.Tensors) > 0 || m.Run == "" || m.From == "" || len(m.From) > maxName {
 		return fmt.Errorf("first message is of kind %d with %d tensors, want a hello with a run and a name", m.Kind, len(m.Tensors))
 	}
-	seat, err := w.seatOf(m.Seat)
-	if err != nil {
-		return w.refuse(ctx, conn, err)
-	}
 	switch m.Role {
 	case RoleCoordinator:
-		s, err := w.open(ctx, conn, seat, m.Run)
+		s, err := w.open(ctx, conn, m.Run)
 		if err != nil {
 			return w.refuse(ctx, conn, err)
 		}
@@ -175,7 +166,7 @@ func (w *Worker) greet(ctx context.Context, conn *Conn) error {
 		w.serve(ctx, s)
 		return nil
 	case RoleWorker:
-		return w.takeDonation(ctx, conn, seat, m.Run)
+		return w.takeDonation(ctx, conn, m.Run)
 	}
 	return fmt.Errorf("hello of role %q, want %q or %q", m.Role, RoleCoordinator, RoleWorker)
 }
@@ -186,18 +177,17 @@ func (w *Worker) refuse(ctx context.Context, conn *Conn, err error) error {
 }
 
 // open makes a session for a run, if the worker is free for it.
-func (w *Worker) open(ctx context.Context, conn *Conn, seat *seat, run string) (*session, error) {
+func (w *Worker) open(ctx context.Context, conn *Conn, run string) (*session, error) {
 	for {
 		w.mu.Lock()
-		if other := w.run(); other != "" && other != run {
-			w.mu.Unlock()
-			return nil, fmt.Errorf("%s serves another coordinator", w.cfg.Name)
-		}
-		old := seat.session
+		old := w.session
 		if old == nil {
 			break
 		}
 		w.mu.Unlock()
+		if old.run != run {
+			return nil, fmt.Errorf("%s serves another coordinator", w.cfg.Name)
+		}
 		// The same coordinator has noticed first that its connection is dead.
 		old.stop(errReplaced)
 		select {
@@ -207,18 +197,15 @@ func (w *Worker) open(ctx context.Context, conn *Conn, seat *seat, run string) (
 		}
 	}
 	defer w.mu.Unlock()
-	w.leaveOthers(run)
-	s := newSession(w, conn, seat, run)
-	seat.begin(s)
+	w.kept.leaveOthers(run)
+	s := newSession(w, conn, run)
+	w.begin(s)
 	return s, nil
 }
 
 // serve runs a session to its end, and keeps its shards if it broke.
 func (w *Worker) serve(ctx context.Context, s *session) {
 	log := w.cfg.Log.With("run", s.run, "remote", s.conn.RemoteAddr())
-	if len(w.seats) > 1 {
-		log = log.With("seat", s.seat.number+1)
-	}
 	log.Info("coordinator connected", "shards", len(s.shards))
 	err := s.serve(ctx)
 	if err == errBye || ctx.Err() != nil {
@@ -229,7 +216,7 @@ func (w *Worker) serve(ctx context.Context, s *session) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.totals.count(s.conn)
-	s.seat.end(w, !errors.Is(err, errBye) && ctx.Err() == nil)
+	w.finish(!errors.Is(err, errBye) && ctx.Err() == nil)
 	close(s.done)
 }
 
@@ -237,17 +224,15 @@ func (w *Worker) serve(ctx context.Context, s *session) {
 func (w *Worker) dropKept() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, t := range w.seats {
-		t.drop()
-	}
+	w.kept.drop()
 }
 
-// current returns the session of a seat, if it is of a run.
-func (w *Worker) current(t *seat, run string) *session {
+// current returns the session of a run, nil if another is served or none.
+func (w *Worker) current(run string) *session {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if t.session == nil || t.session.run != run {
+	if w.session == nil || w.session.run != run {
 		return nil
 	}
-	return t.session
+	return w.session
 }

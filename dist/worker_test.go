@@ -83,9 +83,12 @@ func TestWorkerRefusesNonsense(t *testing.T) {
 		"place without a layer":   {h: Header{Kind: KindPlace, Layer: "fc1"}, want: "description of the layer"},
 		"place with a bad state":  {h: place, tensors: state[:1], want: "layer fc1: place: toy: state of 1 tensors"},
 		"task without an operand": {placed: true, h: Header{Kind: KindTask, Layer: "fc1", Round: 5}, want: "round 5"},
-		"operand of no layer":     {h: Header{Kind: KindOperand, Layer: "fc9", Keep: true}, tensors: []coded.Tensor{x}, want: `"fc9"`},
+		"operand of no layer":     {h: Header{Kind: KindOperand, Layer: "fc9", Keep: true, Slots: []int{2}}, tensors: []coded.Tensor{x}, want: `"fc9" for slot 2`},
+		"operand of no slot":      {placed: true, h: Header{Kind: KindOperand, Layer: "fc1", Keep: true}, tensors: []coded.Tensor{x}, want: "kept by no slot"},
+		"operand of another slot": {placed: true, h: Header{Kind: KindOperand, Layer: "fc1", Product: coded.Forward, Keep: true, Slots: []int{0, 1}}, tensors: []coded.Tensor{x}, want: `"fc1" for slot 1`},
+		"task of another slot":    {placed: true, h: Header{Kind: KindTask, Layer: "fc1", Slot: 1, Round: 5}, want: "slot 1"},
 		"operand without tensors": {placed: true, h: Header{Kind: KindOperand, Layer: "fc1"}, want: "0 tensors"},
-		"gradient alone":          {placed: true, h: Header{Kind: KindOperand, Layer: "fc1", Keep: true, Product: coded.Backward, Step: 3}, tensors: []coded.Tensor{x}, want: "layer fc1: step 3: gradient"},
+		"gradient alone":          {placed: true, h: Header{Kind: KindOperand, Layer: "fc1", Keep: true, Slots: []int{0}, Product: coded.Backward, Step: 3}, tensors: []coded.Tensor{x}, want: "layer fc1: slot 0: step 3: gradient"},
 		"update without settings": {placed: true, h: Header{Kind: KindUpdate, State: 1}, want: "settings"},
 		"repair without donors":   {placed: true, h: Header{Kind: KindReceive, Layer: "fc1", Place: &layer}, want: "0 donors"},
 		"too much at once":        {placed: true, h: Header{Kind: KindOperand, Layer: "fc1", Round: 7}, tensors: []coded.Tensor{coded.NewTensor(300, 4)}, want: "at most 4096"},
@@ -158,7 +161,7 @@ func TestWorkerKeepsShards(t *testing.T) {
 		held := func() int {
 			w.w.mu.Lock()
 			defer w.w.mu.Unlock()
-			return len(w.w.seats[0].kept)
+			return len(w.w.kept.shards)
 		}
 		cl.cut("worker-1")
 		time.Sleep(59 * time.Second)

@@ -35,15 +35,12 @@ func (w *Worker) Stats() WorkerStats {
 	defer w.mu.Unlock()
 	t := &w.totals
 	stats := WorkerStats{
-		Serving: t.serving.Load(), Run: w.run(), Tasks: t.tasks.Load(), Cancelled: t.cancelled.Load(),
+		Serving: t.serving.Load(), Kept: len(w.kept.shards), Tasks: t.tasks.Load(), Cancelled: t.cancelled.Load(),
 		Computing: time.Duration(t.computing.Load()), Updating: time.Duration(t.updating.Load()),
 		BytesIn: t.bytesIn.Load(), BytesOut: t.bytesOut.Load(),
 	}
-	for _, seat := range w.seats {
-		stats.Kept += len(seat.kept)
-		if seat.session != nil {
-			seat.session.addTo(&stats)
-		}
+	if w.session != nil {
+		w.session.addTo(&stats)
 	}
 	return stats
 }
@@ -52,9 +49,8 @@ func (w *Worker) Stats() WorkerStats {
 func (s *session) addTo(stats *WorkerStats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	stats.Shards += len(s.shards)
-	stats.QueueTasks += len(s.tasks)
-	stats.QueueBytes += s.queued.Load()
+	stats.Run = s.run
+	stats.Shards, stats.QueueTasks, stats.QueueBytes = len(s.shards), len(s.tasks), s.queued.Load()
 	stats.BytesIn += s.conn.BytesIn()
 	stats.BytesOut += s.conn.BytesOut()
 }

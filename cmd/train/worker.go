@@ -119,7 +119,7 @@ func (w *workerCmd) serve(ctx context.Context, t terminal, key dist.Key, faults 
 		return fmt.Errorf("--bind %s: %w", w.Bind, err)
 	}
 	members, err := dist.Join(ctx, dist.MembershipConfig{
-		Name: w.Name, Role: dist.RoleWorker, Speed: w.Pace, Seats: w.Seats, DataAddr: listener.Addr(),
+		Name: w.Name, Role: dist.RoleWorker, Speed: w.Pace, DataAddr: listener.Addr(),
 		Bind: w.Bind, Advertise: w.Advertise, Seeds: w.Join, Key: key, Cut: wire.Cut, Log: log,
 	})
 	if err != nil {
