@@ -118,7 +118,7 @@ func comparePlaced(t *testing.T, model string, shape []int, l nn.LayerInfo, on f
 		var set []int
 		next := shard.EverySet()
 		choose := shard.Survivors(func(c *coded.Code, r coded.Round, chunk int) []int {
-			if r.Product == coded.Gradient { // needs more of them
+			if c.Threshold() != len(set) { // a coded gradient of batches needs more of them
 				return next(c, r, chunk)
 			}
 			return set

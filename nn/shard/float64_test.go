@@ -10,10 +10,17 @@ import (
 	"github.com/coda-ml/coda/nn/shard"
 )
 
-// The mathematics of resident layers in float64, where rounding leaves no doubt:
-// a network of two convolutions (the second with groups and a stride) and a linear
-// layer, trained with and without the code. The linear layer is a convolution of
-// 1x1.
+// The mathematics of placed layers in float64, where rounding leaves no doubt: a
+// network of two convolutions (the second with a stride) and a linear layer, trained
+// with and without the code. The linear layer is a convolution of 1x1.
+
+// trained64 is a layer in training, wherever its products are made.
+type trained64 interface {
+	geometry() convolution
+	forward(x []float64) []float64
+	// backward returns dX and makes the update.
+	backward(x, dy []float64, u coded.Update) (dx []float64)
+}
 
 // layer64 is a layer with its weights; coded, it has those of the slots only.
 type layer64 struct {
@@ -128,6 +135,8 @@ func volume(shape []int) int {
 	return n
 }
 
+func (l *layer64) geometry() convolution { return l.convolution }
+
 func (l *layer64) forward(x []float64) []float64 {
 	if l.slots == nil {
 		return l.forward64(x, l.w)
@@ -137,7 +146,6 @@ func (l *layer64) forward(x []float64) []float64 {
 	return l.decode64(l.n*l.Groups, out, coded.Round{Product: coded.Forward}, func(slot int) []float64 { return f.forward64(x, l.slots[slot].f) })
 }
 
-// backward returns dX and makes the update.
 func (l *layer64) backward(x, dy []float64, u coded.Update) (dx []float64) {
 	if l.slots == nil {
 		dx = l.backward64(dy, l.w)
@@ -176,14 +184,14 @@ func step64(w, v, g []float64, u coded.Update) {
 }
 
 // train64 makes steps of a classification of random images and returns the losses.
-func train64(layers []*layer64, steps int, u coded.Update) (losses []float64) {
+func train64[L trained64](layers []L, u coded.Update) (losses []float64) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	c := layers[0].convolution
+	c := layers[0].geometry()
 	images := make([]float64, 16*c.In*c.h*c.w)
 	for i := range images {
 		images[i] = rng.NormFloat64()
 	}
-	for step := range steps {
+	for step := range steps64 {
 		u.Step = step + 1
 		at := step % (16 / c.n) * c.n
 		x := images[at*c.In*c.h*c.w : (at+c.n)*c.In*c.h*c.w]
@@ -233,40 +241,61 @@ func crossEntropy64(z []float64, n int, label func(i int) int) (loss float64, dz
 	return loss, dz
 }
 
-func TestResidentTrainingIsExact(t *testing.T) {
+// steps64 is how many steps are made, after which the losses and weights are compared.
+const (
+	steps64 = 300
+	agree64 = 1e-12
+)
+
+var update64 = coded.Update{LR: 0.03, Momentum: 0.9, Decay: 1e-3, Scale: 1, Nesterov: true}
+
+// network64 returns the layers, the second of which has so many groups.
+func network64(groups int) []*layer64 {
 	conv := func(in, out, h, groups, stride int) convolution {
 		c := conv3x3(in, out)
 		c.Groups, c.Stride = groups, stride
 		return convolution{c, 4, h, h}
 	}
-	network := func() []*layer64 {
-		rng := rand.New(rand.NewPCG(1, 2))
-		full := convolution{shard.Conv2dConfig{In: 12 * 4, Out: 9, KernelH: 1, KernelW: 1, Stride: 1, Dilation: 1, Groups: 1}, 4, 1, 1}
-		return []*layer64{newLayer64(conv(6, 12, 3, 1, 1), rng), newLayer64(conv(12, 12, 3, 2, 2), rng), newLayer64(full, rng)}
+	rng := rand.New(rand.NewPCG(1, 2))
+	full := convolution{matrix11(12*4, 9), 4, 1, 1}
+	return []*layer64{newLayer64(conv(6, 12, 3, 1, 1), rng), newLayer64(conv(12, 12, 3, groups, 2), rng), newLayer64(full, rng)}
+}
+
+// trainLocal64 trains the uncoded layers.
+func trainLocal64(t *testing.T, layers []*layer64) (losses []float64) {
+	t.Helper()
+	losses = train64(layers, update64)
+	if !(losses[steps64-1] < losses[0]/10) {
+		t.Fatalf("loss %v after %v: nothing was learnt", losses[steps64-1], losses[0])
 	}
-	u := coded.Update{LR: 0.03, Momentum: 0.9, Decay: 1e-3, Scale: 1, Nesterov: true}
-	const steps = 300
-	local := network()
-	want := train64(local, steps, u)
-	if !(want[steps-1] < want[0]/10) {
-		t.Fatalf("loss %v after %v: nothing was learnt", want[steps-1], want[0])
+	return losses
+}
+
+// compareLosses64 compares those of placed layers with those of local ones.
+func compareLosses64(t *testing.T, got, want []float64) {
+	t.Helper()
+	for i, loss := range got {
+		if !(math.Abs(loss-want[i]) <= agree64) {
+			t.Fatalf("step %d: loss differs by %.1e, want at most %g", i+1, loss-want[i], agree64)
+		}
 	}
+}
+
+func TestResidentTrainingIsExact(t *testing.T) {
+	local := network64(2)
+	want := trainLocal64(t, local)
 	for _, spec := range []coded.Spec{trigonometric(6, 4), trigonometric(8, 6), {Name: "systematic-trigonometric", N: 6, K: 4}} {
 		t.Run(fmt.Sprint(spec), func(t *testing.T) {
-			placed := network()
+			placed := network64(2)
 			code, alive := newCode(t, spec), shard.RandomSurvivors(9)
 			for _, l := range placed {
 				l.place(code, alive)
 			}
-			for i, loss := range train64(placed, steps, u) {
-				if !(math.Abs(loss-want[i]) <= 1e-12) {
-					t.Fatalf("step %d: loss differs by %.1e, want at most 1e-12", i+1, loss-want[i])
-				}
-			}
+			compareLosses64(t, train64(placed, update64), want)
 			for i, l := range placed {
 				for _, fromR := range []bool{false, true} {
-					if d := apart64(l.weight(fromR), local[i].w); !(d <= 1e-12) {
-						t.Errorf("layer %d, from R %v: weights differ by %.1e, want at most 1e-12", i, fromR, d)
+					if d := apart64(l.weight(fromR), local[i].w); !(d <= agree64) {
+						t.Errorf("layer %d, from R %v: weights differ by %.1e, want at most %g", i, fromR, d, agree64)
 					}
 				}
 			}
