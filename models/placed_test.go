@@ -43,12 +43,10 @@ var placements = map[string]func(e coded.Executor, code coded.Spec) nn.Placement
 	},
 }
 
-// twoSided is a code for both factors of which as many answers of as many suffice.
-// An ortho-polynomial code of (8,6) has a worst condition number of 86, one of rotations of 7.
+// twoSided is a code for both factors of which as many answers of as many suffice. The
+// worst condition numbers of codes of rotations are 4.7 and 7.2; those of ortho-polynomial
+// codes, 28 and 86, turn the rounding of sums over hundreds of products into 1.1e-5.
 func twoSided(code coded.Spec) coded.Spec {
-	if code.K == 4 {
-		return coded.Spec{Name: "ortho-polynomial", N: code.N, M: 2, Q: 2}
-	}
 	return coded.Spec{Name: "rotation", N: code.N, M: code.K, Q: 4}
 }
 
@@ -74,8 +72,8 @@ const placedBatch = 3
 func TestPlacedLayers(t *testing.T) {
 	for placement, on := range placements {
 		for name, shape := range placedModels {
-			if name == "vgg-small" && !*exhaustive {
-				continue // millions of weights to encode
+			if name == "vgg-small" && placement != "shipped" && !*exhaustive {
+				continue // millions of weights to encode for every slot
 			}
 			t.Run(placement+"/"+name, func(t *testing.T) {
 				t.Parallel()

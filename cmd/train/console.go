@@ -83,6 +83,9 @@ func (c *console) start(e startEvent) error {
 		}
 		fmt.Fprintf(text, "  %-8s %s: %s\n", l.Layer, where, l.Reason)
 	}
+	if e.Plan != nil {
+		fmt.Fprintf(text, "  planned  %s\n", e.Plan)
+	}
 	if e.Trained < e.Params {
 		fmt.Fprintf(text, "  trained  %d of %d parameters\n", e.Trained, e.Params)
 	}

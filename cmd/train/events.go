@@ -17,7 +17,8 @@ type startEvent struct {
 	Config  *runFlags   `json:"config"`
 	Workers []string    `json:"workers"`
 	Layers  []layerInfo `json:"layers"`
-	Steps   int         `json:"steps"` // of the whole run
+	Plan    *prediction `json:"plan,omitempty"` // with placement auto, if the planner was asked
+	Steps   int         `json:"steps"`          // of the whole run
 	Groups  []groupRule `json:"groups,omitempty"`
 	Params  int         `json:"parameters"`        // numbers in the model
 	Trained int         `json:"trained"`           // those that are not frozen

@@ -61,7 +61,7 @@ func (r *run) newTrainer() (err error) {
 }
 
 func (r *run) startEvent() startEvent {
-	e := startEvent{Event: "start", Config: r.runFlags, Workers: r.workerNames(), Layers: r.layers, Steps: r.totalSteps(), Resumed: r.resumed.Dir,
+	e := startEvent{Event: "start", Config: r.runFlags, Workers: r.workerNames(), Layers: r.layers, Plan: r.prediction, Steps: r.totalSteps(), Resumed: r.resumed.Dir,
 		Groups: r.Groups, Params: r.parameters, Trained: r.trained}
 	if r.cluster != nil {
 		e.Kept = r.cluster.coordinator.Stats().Resumed

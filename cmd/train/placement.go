@@ -52,14 +52,17 @@ func matchRules(rules []placementRule, layers []plan.Layer) error {
 	return errors.Join(problems...)
 }
 
+// asAsked is the reason for what a rule or a flag says.
+const asAsked = "as asked"
+
 // applyRules places the layers.
 func (r *run) applyRules(layers []plan.Layer, products []nn.Placeable) error {
 	for i, l := range layers {
-		rule := r.ruleFor(l.Name)
-		choice, err := choose(l, rule, plan.Cluster{Workers: r.N, K: rule.K})
-		if p, ok := r.planned[l.Name]; ok && err == nil && rule.Placement == "auto" {
-			choice = p
+		rule, why := r.ruleFor(l.Name), asAsked
+		if p, ok := r.planned[l.Name]; ok {
+			rule, why = p.rule, p.why
 		}
+		choice, err := choose(l, rule, plan.Cluster{Workers: r.N, K: rule.K}, why)
 		if err == nil && products[i].Weight.Frozen && choice.Placement != plan.Batch && choice.Placement != plan.Shipped {
 			choice, err = chooseFrozen(l, rule)
 		}
@@ -68,7 +71,7 @@ func (r *run) applyRules(layers []plan.Layer, products []nn.Placeable) error {
 		}
 		info := layerInfo{Layer: l.Name, Placement: choice.Placement, Reason: choice.Reason}
 		if choice.Placement == plan.Shipped {
-			choice, err = r.fitShipped(products[i], rule, &info)
+			choice, err = r.fitShipped(products[i], rule, why, &info)
 		}
 		if err != nil {
 			return usageError{err}
@@ -173,25 +176,31 @@ func (r *run) ruleFor(layer string) placementRule {
 
 // choose applies a rule to a layer. A layer that a rule of its own wants
 // resident and that cannot be is an error; for --placement resident it stays local.
-func choose(l plan.Layer, rule placementRule, c plan.Cluster) (plan.Choice, error) {
+//
+// Why says who decided.
+func choose(l plan.Layer, rule placementRule, c plan.Cluster, why string) (plan.Choice, error) {
 	one := []plan.Layer{l}
 	if rule.Placement != plan.Local && c.Workers > 0 && c.K > c.Workers {
 		return plan.Choice{}, fmt.Errorf("layer %s: placement %s: k %d: want 1 to %d, the number of shards", l.Name, rule.Placement, c.K, c.Workers)
 	}
 	switch rule.Placement {
-	case "local":
-		return plan.Choice{Layer: l.Name, Placement: plan.Local, Reason: "as asked"}, nil
-	case "auto":
+	case plan.Local:
+		return plan.Choice{Layer: l.Name, Placement: plan.Local, Reason: why}, nil
+	case autoPlacement:
 		return plan.Choose(one, c)[0], nil
 	case plan.Batch:
-		return plan.Choice{Layer: l.Name, Placement: plan.Batch, Reason: fmt.Sprintf("as asked, any %d of %d workers", c.K, c.Workers)}, nil
+		return plan.Choice{Layer: l.Name, Placement: plan.Batch, Reason: fmt.Sprintf("%s, any %d of %d workers", why, c.K, c.Workers)}, nil
 	case plan.Shipped:
 		return plan.Choice{Layer: l.Name, Placement: plan.Shipped}, nil
 	case "resident":
-		if why := plan.CannotPlace(l, c); why != "" && rule.Layer == l.Name {
-			return plan.Choice{}, fmt.Errorf("layer %s: placement resident: %s: choose a smaller k, or placement batch or local", l.Name, why)
+		if cannot := plan.CannotPlace(l, c); cannot != "" && rule.Layer == l.Name {
+			return plan.Choice{}, fmt.Errorf("layer %s: placement resident: %s: choose a smaller k, or placement batch or local", l.Name, cannot)
 		}
-		return plan.All(one, c)[0], nil
+		choice := plan.All(one, c)[0]
+		if why != asAsked {
+			choice.Reason = fmt.Sprintf("%s, any %d of %d workers", why, c.K, c.Workers)
+		}
+		return choice, nil
 	}
 	return plan.Choice{}, fmt.Errorf("layer %s: placement %q", l.Name, rule.Placement) // validate knows no other
 }
@@ -210,18 +219,25 @@ func (r *run) checkOptimizer() error {
 	var problems []error
 	for _, l := range r.layers {
 		if l.Placement == plan.Resident {
-			_, err := r.optimizer.Linear(l.Layer)
-			problems = append(problems, err)
-			if r.ema != nil {
-				problems = append(problems, fmt.Errorf("--ema: layer %s: its weights are on the workers, where they are not averaged: choose --placement local", l.Layer))
-			}
-			if r.WeightDecay > 0 && r.exempt[l.Layer+".weight"] {
-				problems = append(problems, fmt.Errorf("--no-decay: layer %s: its weights are on the workers, and all coded layers share one update: choose --placement local", l.Layer))
-			}
+			problems = append(problems, r.cannotReside(l.Layer))
 		}
 	}
 	if err := errors.Join(problems...); err != nil {
 		return usageError{err}
 	}
 	return nil
+}
+
+// cannotReside says what of the run's settings speaks against weights that are on the
+// workers alone, in coded form.
+func (r *run) cannotReside(layer string) error {
+	_, err := r.optimizer.Linear(layer)
+	problems := []error{err}
+	if r.ema != nil {
+		problems = append(problems, fmt.Errorf("--ema: layer %s: its weights are on the workers, where they are not averaged: choose --placement local", layer))
+	}
+	if r.WeightDecay > 0 && r.exempt[layer+".weight"] {
+		problems = append(problems, fmt.Errorf("--no-decay: layer %s: its weights are on the workers, and all coded layers share one update: choose --placement local", layer))
+	}
+	return errors.Join(problems...)
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/coda-ml/coda/datasets"
 	"github.com/coda-ml/coda/dist"
 	"github.com/coda-ml/coda/dist/plan"
 )
@@ -36,27 +35,85 @@ func TestIsLoopback(t *testing.T) {
 	}
 }
 
-// What the planner says is what auto does; a rule of another placement is not asked.
+// autoRun places the layers of an MLP as a run with the flags would.
+func autoRun(t *testing.T, m plan.Machines, flags string, rules ...placementRule) *run {
+	t.Helper()
+	with := lists{Placements: rules}
+	r := &run{runFlags: parseValid(t, "--model=mlp --dataset=synthetic --workers=6 --k=4 "+flags, with), lists: with}
+	for _, stage := range []func() error{
+		func() error { return r.loadData(t.Context()) }, r.buildModel, r.setParams, r.buildOptimizer,
+		func() error { return r.planOn(t.Context(), m) }, r.place, r.checkOptimizer,
+	} {
+		if err := stage(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+func loopback(here, workers float64) plan.Machines {
+	return plan.Loopback(here, slices.Repeat([]float64{workers}, 6)...)
+}
+
+// What the planner says is what auto does: workers that are slower than the coordinator,
+// or behind a slow network, get nothing. A rule of another placement comes first.
 func TestAutoAsksThePlanner(t *testing.T) {
-	for speed, want := range map[float64]string{1e6: plan.Local, 1e12: plan.Resident} {
-		flags := parseValid(t, "--model=mlp --workers=6 --k=4", lists{})
-		r := &run{runFlags: flags, train: &datasets.Set{Shape: []int{1, 28, 28}, Classes: 10}}
-		if err := r.buildModel(); err != nil {
-			t.Fatal(err)
+	wire := loopback(1e10, 1e12)
+	wire.Bandwidth = 1e6
+	for want, c := range map[string]struct {
+		machines  plan.Machines
+		placement string
+	}{
+		"the workers' part alone takes": {loopback(1e10, 1e6), plan.Local},
+		"the network alone takes":       {wire, plan.Local},
+		"ms on the workers":             {loopback(1e8, 1e12), plan.Resident},
+	} {
+		r := autoRun(t, c.machines, "", placementRule{Layer: "fc2", Placement: plan.Local})
+		if l := r.layers[0]; l.Placement != c.placement || !strings.Contains(l.Reason, want) || !strings.Contains(l.Reason, " here") {
+			t.Errorf("%s is %s because %q, want %s because %q", l.Layer, l.Placement, l.Reason, c.placement, want)
 		}
-		r.Placements = []placementRule{{Layer: "fc2", Placement: plan.Local}}
-		var err error
-		if r.planned, err = r.planOn(t.Context(), plan.Loopback(1e10, slices.Repeat([]float64{speed}, 6)...)); err != nil {
-			t.Fatal(err)
-		}
-		if err := r.place(); err != nil {
-			t.Fatal(err)
-		}
-		if l := r.layers[0]; l.Placement != want || !strings.Contains(l.Reason, " here") {
-			t.Errorf("workers of %v flop/s: %s is %s because %q, want %s", speed, l.Layer, l.Placement, l.Reason, want)
-		}
-		if l := r.layers[1]; l.Placement != plan.Local || l.Reason != "as asked" {
+		if l := r.layers[1]; l.Placement != plan.Local || l.Reason != asAsked {
 			t.Errorf("%s is %s because %q", l.Layer, l.Placement, l.Reason)
 		}
+		if p := r.prediction; !(p.StepMS > 0 && p.StepMS <= p.LocalMS) || (p.Bytes > 0) != (c.placement != plan.Local) {
+			t.Errorf("predicted %v, %v bytes", p, p.Bytes)
+		}
+	}
+}
+
+// Where weights cannot be on the workers alone the layers are on another placement, if
+// that pays: batches, or both factors with a code of their own. Any 4 of 6 suffice in
+// every case.
+func TestAutoLeavesOutWhatCannotRun(t *testing.T) {
+	fast := loopback(1e8, 1e12)
+	for flags, why := range map[string]string{
+		"--optimizer=adam": "Adam is not a linear map", "--ema=0.9": "not averaged", "--clip=1": "a clip norm", "--weight-decay=0.1 --no-decay=*": "share one update",
+	} {
+		l := autoRun(t, fast, flags).layers[0]
+		if l.Placement == plan.Local || l.Placement == plan.Resident || !strings.Contains(l.Reason, "; not resident: ") || !strings.Contains(l.Reason, why) {
+			t.Errorf("%s: %s is %s because %q", flags, l.Layer, l.Placement, l.Reason)
+		}
+		if l.K > 4 || l.Gradient > 4 || l.N != 6 {
+			t.Errorf("%s: %+v, want any 4 of 6", flags, l)
+		}
+	}
+	r := autoRun(t, fast, "--batch=3 --optimizer=adam --code=rotation")
+	if l := r.layers[0]; l.Placement != plan.Shipped || l.Code != "rotation" || !strings.Contains(l.Reason, "blocks, any 4 of 6 workers") {
+		t.Errorf("with a code of two factors: %+v", l)
+	}
+}
+
+// A rule of placement auto has a code and a number of answers of its own.
+func TestAutoByRule(t *testing.T) {
+	r := autoRun(t, loopback(1e8, 1e12), "--placement=local", placementRule{Layer: "fc1", Placement: autoPlacement, Code: "systematic-trigonometric", K: 3})
+	if l := r.layers[0]; l.Placement != plan.Resident || l.Code != "systematic-trigonometric" || l.K != 3 {
+		t.Errorf("%+v", l)
+	}
+	if l := r.layers[1]; l.Placement != plan.Local || l.Reason != asAsked {
+		t.Errorf("%+v", l)
+	}
+	none := parseValid(t, "--placement=resident", lists{})
+	if (&run{runFlags: none}).hasAuto() || !(&run{runFlags: r.runFlags, lists: r.lists}).hasAuto() {
+		t.Error("the planner is asked by a rule of placement auto, and by nothing else")
 	}
 }

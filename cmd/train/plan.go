@@ -129,15 +129,15 @@ func (p *planCmd) question(ctx context.Context, r *run) (plan.Question, error) {
 	if err != nil {
 		return plan.Question{}, err
 	}
-	q := plan.Question{Products: products, Batch: r.Batch, K: p.K, Spare: p.Spare, Chunks: chunksPerRound, Seed: p.Seed}
+	q := plan.Question{Products: products, Batch: r.Batch, Limits: plan.Limits{K: p.K, Spare: p.Spare}, Chunks: chunksPerRound, Seed: p.Seed}
 	if p.Code != "" {
 		q.Codes = []string{p.Code}
 	}
 	switch p.Placement {
 	case plan.Local:
 		q.Placements = []string{}
-	case "auto":
-		q.Placements = []string{plan.Resident, plan.Batch, plan.Shipped}
+	case autoPlacement:
+		q.Placements = plan.Placements()
 	default:
 		q.Placements, q.Must = []string{p.Placement}, true
 	}

@@ -62,11 +62,7 @@ func (p *planCmd) check(ctx context.Context, r *run, a *plan.Answer) (*planCheck
 func (p *planCmd) train(ctx context.Context, r *run, a *plan.Answer, folder string) ([]float64, error) {
 	settings := fileSettings{Lists: lists{Groups: r.Groups}}
 	for _, l := range a.Layers {
-		rule := placementRule{Layer: l.Layer, Placement: l.Chosen.Placement, Code: l.Chosen.Code, K: l.Chosen.K, M: l.Chosen.M, P: l.Chosen.P, Q: l.Chosen.Q}
-		if l.Chosen.Gradient > 0 {
-			rule.Gradient = gradientWorkers
-		}
-		settings.Lists.Placements = append(settings.Lists.Placements, rule)
+		settings.Lists.Placements = append(settings.Lists.Placements, ruleOf(l))
 	}
 	config, events := filepath.Join(folder, "plan.yaml"), filepath.Join(folder, "events.jsonl")
 	text, err := yaml.Marshal(settings.Lists)

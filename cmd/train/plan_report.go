@@ -9,29 +9,42 @@ import (
 
 // planReport is one JSON object.
 type planReport struct {
-	Event     string    `json:"event"` // plan
-	Model     string    `json:"model"`
-	Dataset   string    `json:"dataset"`
-	Batch     int       `json:"batch"`
+	Event   string `json:"event"` // plan
+	Model   string `json:"model"`
+	Dataset string `json:"dataset"`
+	Batch   int    `json:"batch"`
+	machinesReport
+	Straggler string `json:"straggler"`
+	Measured  bool   `json:"measured"`
+	*plan.Answer
+	Check *planCheck `json:"check,omitempty"`
+}
+
+// machinesReport is what the planner took the machines for.
+type machinesReport struct {
 	Local     float64   `json:"local_gflops"`
 	Speeds    []float64 `json:"speeds_gflops"`
 	Bandwidth float64   `json:"bandwidth_gbit_s"`
 	LatencyMS float64   `json:"latency_ms"`
 	Memory    float64   `json:"memory_gb_s"`
-	Straggler string    `json:"straggler"`
-	Measured  bool      `json:"measured"`
-	*plan.Answer
-	Check *planCheck `json:"check,omitempty"`
+}
+
+func newMachinesReport(m plan.Machines) machinesReport {
+	r := machinesReport{Local: m.Local / 1e9, Speeds: []float64{}, Bandwidth: 8e-9 * m.Bandwidth, LatencyMS: 1000 * m.Latency, Memory: m.Memory / 1e9}
+	for _, s := range m.Speeds {
+		r.Speeds = append(r.Speeds, s/1e9)
+	}
+	return r
+}
+
+func (r machinesReport) String() string {
+	return fmt.Sprintf("coordinator %.4g GFLOP/s, %s, %.4g Gbit/s, %.3g ms a message", r.Local, r.workers(), r.Bandwidth, r.LatencyMS)
 }
 
 func newPlanReport(p *planCmd, r *run, q plan.Question, a *plan.Answer) *planReport {
-	m := q.Machines
 	report := &planReport{
-		Event: "plan", Model: r.Model, Dataset: r.Dataset, Batch: r.Batch, Local: m.Local / 1e9, Speeds: []float64{},
-		Bandwidth: 8e-9 * m.Bandwidth, LatencyMS: 1000 * m.Latency, Memory: m.Memory / 1e9, Straggler: p.Straggler, Measured: p.Measure, Answer: a,
-	}
-	for _, s := range m.Speeds {
-		report.Speeds = append(report.Speeds, s/1e9)
+		Event: "plan", Model: r.Model, Dataset: r.Dataset, Batch: r.Batch, machinesReport: newMachinesReport(q.Machines),
+		Straggler: p.Straggler, Measured: p.Measure, Answer: a,
 	}
 	for i := range a.Layers {
 		l := &a.Layers[i]
@@ -53,8 +66,7 @@ func (r *planReport) text() string {
 	if r.Measured {
 		how = "measured"
 	}
-	fmt.Fprintf(b, "%s on %s, %d images a step; coordinator %.4g GFLOP/s, %s, %.4g Gbit/s, %.3g ms a message, stragglers: %s (%s)\n\n",
-		r.Model, r.Dataset, r.Batch, r.Local, r.workers(), r.Bandwidth, r.LatencyMS, r.Straggler, how)
+	fmt.Fprintf(b, "%s on %s, %d images a step; %s, stragglers: %s (%s)\n\n", r.Model, r.Dataset, r.Batch, r.machinesReport, r.Straggler, how)
 	const form = "%-*s  %-9s %-16s %5s  %9s  %9s  %10s  %10s  %9s  %s\n"
 	width := len("layer")
 	for _, l := range r.Layers {
@@ -64,7 +76,7 @@ func (r *planReport) text() string {
 	for _, l := range r.Layers {
 		name, shown := l.Layer, map[string]bool{}
 		for i, c := range l.Candidates {
-			chosen := c.Placement == l.Chosen.Placement && c.Code == l.Chosen.Code && c.K == l.Chosen.K
+			chosen := c.Placement == l.Chosen.Placement && c.Code == l.Chosen.Code && c.K == l.Chosen.K && c.Gradient == l.Chosen.Gradient
 			if i >= shownCandidates && !chosen && shown[c.Placement] {
 				continue
 			}
@@ -87,7 +99,7 @@ func (r *planReport) text() string {
 }
 
 // workers says how fast they are.
-func (r *planReport) workers() string {
+func (r machinesReport) workers() string {
 	if len(r.Speeds) == 0 {
 		return "no workers"
 	}

@@ -51,10 +51,11 @@ type run struct {
 	trained     int  // of these
 	network     *nn.Network
 	optimizer   optim.Optimizer
-	plateau     *optim.Plateau         // nil unless --schedule plateau
-	ema         *optim.EMA             // nil unless --ema
-	exempt      map[string]bool        // parameters that --no-decay names
-	planned     map[string]plan.Choice // by layer, for auto; nil if the planner was not asked
+	plateau     *optim.Plateau          // nil unless --schedule plateau
+	ema         *optim.EMA              // nil unless --ema
+	exempt      map[string]bool         // parameters that --no-decay names
+	planned     map[string]plannedLayer // for auto; nil if the planner was not asked
+	prediction  *prediction             // of the planner
 	layers      []layerInfo
 	needed      int                    // the largest k of the placed layers
 	placed      []func(coded.Executor) // gives a placed layer its executor when the cluster is up

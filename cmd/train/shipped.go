@@ -11,8 +11,8 @@ import (
 // fitShipped finds the numbers of blocks of a layer whose products are coded on both
 // sides: those of the rule, and the others such that any k answers suffice. A layer that
 // a rule of its own wants shipped and that cannot be is an error; for --placement
-// shipped it stays local.
-func (r *run) fitShipped(p nn.Placeable, rule placementRule, info *layerInfo) (plan.Choice, error) {
+// shipped it stays local. Decided is the reason for the placement.
+func (r *run) fitShipped(p nn.Placeable, rule placementRule, decided string, info *layerInfo) (plan.Choice, error) {
 	spec := coded.Spec{Name: rule.Code, N: r.N, M: rule.M, P: rule.P, Q: rule.Q}
 	in, out, groups := p.Shape()
 	why := ""
@@ -45,7 +45,7 @@ func (r *run) fitShipped(p nn.Placeable, rule placementRule, info *layerInfo) (p
 	}
 	cut, _ := code.LayerCut()
 	info.spec, info.Code, info.N, info.K = fitted, fitted.Name, fitted.N, code.Threshold()
-	info.Reason = fmt.Sprintf("as asked, %d x %d by %d x %d blocks, any %d of %d workers", cut.M, cut.P, cut.P, cut.Q, info.K, info.N)
+	info.Reason = fmt.Sprintf("%s, %d x %d by %d x %d blocks, any %d of %d workers", decided, cut.M, cut.P, cut.P, cut.Q, info.K, info.N)
 	return plan.Choice{Layer: p.Name, Placement: plan.Shipped, Reason: info.Reason}, nil
 }
 

@@ -60,7 +60,7 @@ func threshold(pays func(float64) (bool, error)) (float64, error) {
 }
 
 // explain says of every candidate what speaks for or against it.
-func explain(q Question, here float64, list []Candidate) {
+func explain(m Machines, spare int, here float64, list []Candidate) {
 	for i := range list {
 		c := &list[i]
 		if c.Placement == Local {
@@ -69,9 +69,9 @@ func explain(q Question, here float64, list []Candidate) {
 			}
 			continue
 		}
-		c.Why = against(q, here, *c)
-		if c.Losses < q.Spare {
-			c.Why += fmt.Sprintf("; it bears the loss of %d workers, not of %d", c.Losses, q.Spare)
+		c.Why = against(m, here, *c)
+		if c.Losses < spare {
+			c.Why += fmt.Sprintf("; it bears the loss of %d workers, not of %d", c.Losses, spare)
 		}
 	}
 	if best := list[0]; best.Placement == Local && len(list) > 1 {
@@ -80,11 +80,11 @@ func explain(q Question, here float64, list []Candidate) {
 }
 
 // against compares a candidate with the coordinator.
-func against(q Question, here float64, c Candidate) string {
+func against(m Machines, here float64, c Candidate) string {
 	if c.StepMS < here {
 		return fmt.Sprintf("%s on the workers, %s here", ms(c.StepMS), ms(here))
 	}
-	costs, m := c.where.costs, q.Machines
+	costs := c.where.costs
 	compute := 0.0
 	for i, r := range costs.rounds {
 		if costs.has(i) {

@@ -25,6 +25,7 @@ type Product struct {
 	Flops   float64 // of the forward product
 	First   bool    // the gradient of its input is not wanted
 	Fixed   string  // why it has to stay local; "": it has not
+	Limits  *Limits // of this layer; nil: those of the question
 	Groups  int     // of a convolution; 0 means 1
 	Seconds float64 // that a step's products and update take at the coordinator, if that was measured; else 0
 }
@@ -103,9 +104,9 @@ func blocked(total, k int) float64 {
 	return float64(coded.Blocks(total, k).Size) / float64(total)
 }
 
-// batchCosts are those of a batch cut into k blocks. dW is made where it is cheaper:
-// by min(n, 2k-1) workers, if the code can be coded on both sides, or at the coordinator.
-func batchCosts(p Product, batch int, n, k int, m Machines, sides bool) costs {
+// batchCosts are those of a batch cut into k blocks. dW is made from so many answers of
+// the workers, or with 0 at the coordinator.
+func batchCosts(p Product, batch int, n, k, gradient int) costs {
 	b := float64(batch)
 	part := blocked(batch, k)
 	x, y, w := float*b*float64(p.X), float*b*float64(p.Y), float*float64(p.Weights)
@@ -113,18 +114,15 @@ func batchCosts(p Product, batch int, n, k int, m Machines, sides bool) costs {
 	coding := func(bytes float64) float64 { return bytes * (1 + float64(n)*part) }
 	c := costs{forward: true, update: updateBytes(float64(p.Weights)), storage: w + part*(x+y)}
 	c.rounds[0] = round{send: x*part + w, flops: full * part, back: y * part, encode: coding(x), decode: 2 * y}
-	dW := round{flops: full * part, back: w, decode: w * float64(1+min(n, 2*k-1)), needed: min(n, 2*k-1)}
+	dW := round{flops: full * part, back: w, decode: w * float64(1+gradient), needed: gradient}
 	if p.First {
 		dW.send, dW.encode = y*part, coding(y)
 	} else {
 		c.dX = true
 		c.rounds[1] = round{send: y * part, flops: full * part, back: x * part, encode: coding(y), decode: 2 * x}
 	}
-	there := dW.flops/m.meanSpeed() + float64(n)*(dW.back+dW.send)/m.Bandwidth + 2*m.Latency
-	if sides && there < full/m.Local {
-		c.dW, c.rounds[2] = true, dW
-	} else {
-		c.here = full
+	if c.here = full; gradient > 0 {
+		c.here, c.dW, c.rounds[2] = 0, true, dW
 	}
 	return c
 }

@@ -20,20 +20,7 @@ type Question struct {
 	// of Products, in seconds.
 	Rest float64
 
-	// Placements are those to compare with Local; nil: Resident. Resident and Batch
-	// have codes of one factor, Shipped has those of two.
-	Placements []string
-	// Codes are the codes to compare, by name; nil: uncoded, trigonometric,
-	// ortho-polynomial, ortho-matdot and rotation.
-	Codes []string
-	// K, where it is not 0, is the only number of answers to consider. Code "uncoded"
-	// needs all.
-	K int
-	// Spare is how many workers may be lost at any time: a code that bears fewer is
-	// not chosen.
-	Spare int
-	// Must makes every layer placed that can be, with the best of the candidates.
-	Must bool
+	Limits // of every layer that has none of its own
 	// Chunks into which a worker's share of a product is cut; 0: 4.
 	Chunks int
 	Steps  int    // simulated for each figure, under stragglers; 0: 100
@@ -90,31 +77,21 @@ type Answer struct {
 
 func (q Question) withDefaults() Question {
 	q.Machines = q.Machines.withDefaults()
-	if q.Placements == nil {
-		q.Placements = []string{Resident}
-	}
-	if q.Codes == nil {
-		q.Codes = []string{"uncoded", "trigonometric", "ortho-polynomial", "ortho-matdot", "rotation"}
-	}
+	q.Limits = q.Limits.withDefaults()
 	q.Chunks, q.Steps = cmp.Or(q.Chunks, 4), cmp.Or(q.Steps, 100)
 	return q
 }
 
 func (q Question) validate() error {
 	problems := []error{q.Machines.Validate()}
-	if q.Batch < 1 || q.Rest < 0 || q.K < 0 || q.K > len(q.Machines.Speeds) || q.Spare < 0 || q.Chunks < 0 || q.Steps < 0 {
-		problems = append(problems, fmt.Errorf("plan: batch %d, rest %v s, k %d of %d, spare %d, chunks %d, steps %d: want a batch, k up to the workers, and nothing negative",
-			q.Batch, q.Rest, q.K, len(q.Machines.Speeds), q.Spare, q.Chunks, q.Steps))
-	}
-	for _, p := range q.Placements {
-		if p != Resident && p != Batch && p != Shipped {
-			problems = append(problems, fmt.Errorf("plan: placement %q: want %s, %s or %s", p, Resident, Batch, Shipped))
-		}
+	if q.Batch < 1 || q.Rest < 0 || q.Chunks < 0 || q.Steps < 0 {
+		problems = append(problems, fmt.Errorf("plan: batch %d, rest %v s, chunks %d, steps %d: want a batch, and nothing negative", q.Batch, q.Rest, q.Chunks, q.Steps))
 	}
 	for i, p := range q.Products {
 		if p.In < 1 || p.Out < 1 || p.X < 1 || p.Y < 1 || p.Weights < 1 || !(p.Flops > 0) {
 			problems = append(problems, fmt.Errorf("plan: layer %d, %s: %+v, want positive numbers", i, p.Name, p))
 		}
+		problems = append(problems, q.limits(p).validate(p.Name, len(q.Machines.Speeds)))
 	}
 	return errors.Join(problems...)
 }
@@ -144,13 +121,14 @@ func Make(ctx context.Context, q Question) (*Answer, error) {
 
 // layer ranks the candidates of a layer and chooses the first that may be.
 func (q Question) layer(ctx context.Context, p Product) (LayerPlan, error) {
+	limits := q.limits(p)
 	here := 1000 * p.local(q.Machines, q.Batch)
 	l := LayerPlan{Layer: p.Name, Candidates: []Candidate{{Placement: Local, StepMS: here, P99MS: here}}}
 	why := "there are no workers"
 	if len(q.Machines.Speeds) > 0 {
 		why = "no code that is considered can cut it"
 	}
-	for _, c := range q.candidates(p) {
+	for _, c := range q.candidates(p, limits) {
 		if why = p.CannotBe(c.Placement, q.Batch, c.N, c.K); why != "" {
 			continue
 		}
@@ -159,90 +137,21 @@ func (q Question) layer(ctx context.Context, p Product) (LayerPlan, error) {
 		}
 		l.Candidates = append(l.Candidates, c)
 	}
-	slices.SortStableFunc(l.Candidates, func(a, b Candidate) int { return cmp.Compare(a.StepMS, b.StepMS) })
+	slices.SortStableFunc(l.Candidates, func(a, b Candidate) int {
+		return cmp.Or(cmp.Compare(a.StepMS, b.StepMS), cmp.Compare(a.Worst, b.Worst))
+	})
 	if len(l.Candidates) == 1 {
 		l.Candidates[0].Why = why
 	}
-	explain(q, here, l.Candidates)
-	l.Chosen = l.Candidates[slices.IndexFunc(l.Candidates, q.may)]
-	if q.Must {
-		if i := slices.IndexFunc(l.Candidates, func(c Candidate) bool { return c.Placement != Local && q.may(c) }); i >= 0 {
+	explain(q.Machines, limits.Spare, here, l.Candidates)
+	l.Chosen = l.Candidates[slices.IndexFunc(l.Candidates, limits.may)]
+	if limits.Must {
+		if i := slices.IndexFunc(l.Candidates, func(c Candidate) bool { return c.Placement != Local && limits.may(c) }); i >= 0 {
 			l.Chosen = l.Candidates[i]
 			l.Chosen.Why = "as asked"
 		}
 	}
 	return l, nil
-}
-
-// may tells whether a candidate bears the loss of as many workers as it has to.
-func (q Question) may(c Candidate) bool { return c.Placement == Local || c.Losses >= q.Spare }
-
-// candidates are the placements, codes and numbers of answers to compare.
-func (q Question) candidates(p Product) []Candidate {
-	var list []Candidate
-	n := len(q.Machines.Speeds)
-	for _, placement := range q.Placements {
-		for _, name := range q.Codes {
-			if placement == Shipped {
-				list = append(list, q.shipped(p, name)...)
-				continue
-			}
-			if bilinear(name) {
-				continue
-			}
-			for _, k := range q.answers(name, n) {
-				c := Candidate{Placement: placement, Code: name, N: n, K: k, spec: coded.Spec{Name: name, N: n, K: k}}
-				if _, err := coded.New(c.spec); err == nil || q.K > 0 {
-					list = append(list, c)
-				}
-			}
-		}
-	}
-	return list
-}
-
-// shipped are the candidates with both factors coded by a code: for each number of
-// answers the numbers of blocks that ask least of a worker and suit the layer.
-func (q Question) shipped(p Product, name string) []Candidate {
-	n := len(q.Machines.Speeds)
-	if !bilinear(name) || p.Groups > 1 {
-		return nil
-	}
-	suits := func(l coded.LayerCut) bool {
-		batch, in, out := l.Finest(!p.First)
-		return q.Batch >= batch && p.In >= in && p.Out >= out
-	}
-	var list []Candidate
-	for _, k := range q.answers(name, n) {
-		spec, err := coded.FitLayer(coded.Spec{Name: name, N: n}, k, suits)
-		if err != nil || len(list) > 0 && list[len(list)-1].spec == spec {
-			continue
-		}
-		list = append(list, Candidate{Placement: Shipped, Code: name, N: n, K: k, M: spec.M, P: spec.P, Q: spec.Q, spec: spec})
-	}
-	return list
-}
-
-// bilinear tells whether a code is of a family for two factors.
-func bilinear(name string) bool {
-	return slices.ContainsFunc(coded.Families(), func(f coded.Family) bool { return f.Name == name && f.Kind == coded.Bilinear })
-}
-
-// answers are the k to consider for a code of n tasks: from half of them.
-func (q Question) answers(code string, n int) []int {
-	switch {
-	case n == 0:
-		return nil
-	case code == "uncoded":
-		return []int{n}
-	case q.K > 0:
-		return []int{q.K}
-	}
-	var ks []int
-	for k := (n + 1) / 2; k < n; k++ {
-		ks = append(ks, k)
-	}
-	return ks
 }
 
 // conditionSets is how many sets of answers are tried for a condition number.
@@ -267,9 +176,8 @@ func (q Question) predict(ctx context.Context, p Product, c *Candidate) error {
 			c.where.chunks = min(c.where.chunks, coded.Blocks(p.In, c.K).Size)
 		}
 	case Batch:
-		c.where.costs = batchCosts(p, q.Batch, c.N, c.K, q.Machines, c.Code == "trigonometric")
-		if c.where.costs.dW {
-			c.Gradient = c.where.costs.rounds[2].needed
+		c.where.costs = batchCosts(p, q.Batch, c.N, c.K, c.Gradient)
+		if c.Gradient > 0 {
 			c.Losses = c.N - c.Gradient
 		}
 		c.where.chunks = min(q.Chunks, coded.Blocks(q.Batch, c.K).Size)
@@ -343,15 +251,12 @@ func (q Question) model(chosen []Candidate) []action {
 
 // settle takes layers back to the coordinator with which the model is faster so.
 func (q Question) settle(ctx context.Context, a *Answer) error {
-	if q.Must {
-		return nil
-	}
 	best, err := q.time(ctx, a.chosen())
 	if err != nil {
 		return err
 	}
 	for i := range a.Layers {
-		if a.Layers[i].Chosen.Placement == Local {
+		if a.Layers[i].Chosen.Placement == Local || q.limits(q.Products[i]).Must {
 			continue
 		}
 		with := a.chosen()
