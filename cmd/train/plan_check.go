@@ -96,17 +96,22 @@ func (p *planCmd) train(ctx context.Context, r *run, a *plan.Answer, folder stri
 	if err := c.Run.Run(ctx, quiet); err != nil {
 		return nil, err
 	}
-	return stepTimes(events)
+	steps, err := readSteps(events)
+	times := make([]float64, len(steps))
+	for i, s := range steps {
+		times[i] = s.StepMS
+	}
+	return times, err
 }
 
-// stepTimes reads the times of a run's steps from its events.
-func stepTimes(path string) ([]float64, error) {
+// readSteps reads the steps of a run from its events.
+func readSteps(path string) ([]stepEvent, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close() // only read
-	var times []float64
+	var steps []stepEvent
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		var e stepEvent
@@ -114,8 +119,8 @@ func stepTimes(path string) ([]float64, error) {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		if e.Event == "step" {
-			times = append(times, e.StepMS)
+			steps = append(steps, e)
 		}
 	}
-	return times, lines.Err()
+	return steps, lines.Err()
 }
