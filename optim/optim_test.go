@@ -62,6 +62,60 @@ func TestConfigListsEveryProblem(t *testing.T) {
 	wantAll(t, err, "EMA", "decay 1")
 }
 
+// TestMomentaByStep: with a momentum for every step, SGD moves as with a constant
+// one as long as it is the same, and as with another from where it changes.
+func TestMomentaByStep(t *testing.T) {
+	momenta := func(step int) float64 { return []float64{0.9, 0.9, 0.5}[step-1] }
+	varied := mustSGD(t, optim.SGDConfig{LR: optim.Constant(0.1), Momenta: momenta, Nesterov: true})
+	twin := mustSGD(t, optim.SGDConfig{LR: optim.Constant(0.1), Momentum: 0.9, Nesterov: true})
+	got := []optim.Param{{Name: "a", Value: []float32{1, 2}, Grad: []float32{3, -1}}}
+	want := []optim.Param{{Name: "a", Value: []float32{1, 2}, Grad: []float32{3, -1}}}
+	for step := 1; step <= 2; step++ {
+		if err := errors.Join(varied.Step(step, got), twin.Step(step, want)); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got[0].Value, want[0].Value) {
+			t.Fatalf("step %d: %v, want %v", step, got[0].Value, want[0].Value)
+		}
+	}
+	// With g = 3: v = 3, 0.9*3+3 = 5.7, then 0.5*5.7+3 = 5.85; w -= 0.1*(g + 0.5*v).
+	before := got[0].Value[0]
+	if err := varied.Step(3, got); err != nil {
+		t.Fatal(err)
+	}
+	if moved := before - got[0].Value[0]; math.Abs(float64(moved)-0.5925) > 1e-6 {
+		t.Errorf("the third step moved by %v, want 0.5925", moved)
+	}
+	update, err := varied.Linear("fc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u, err := update(3); err != nil || u.Momentum != 0.5 {
+		t.Errorf("a placed layer's third update: %+v, %v; want momentum 0.5", u, err)
+	}
+}
+
+func TestMomentaThatAreNone(t *testing.T) {
+	_, err := optim.NewSGD(optim.SGDConfig{LR: optim.Constant(1), Momentum: 0.9, Momenta: optim.Constant(0.9)})
+	wantAll(t, err, "momentum 0.9 beside momenta by step")
+	for _, bad := range []float64{1, -0.1, math.NaN()} {
+		o := mustSGD(t, optim.SGDConfig{LR: optim.Constant(1), Momenta: optim.Constant(bad)})
+		p := []optim.Param{{Name: "a", Value: []float32{1}, Grad: []float32{1}}}
+		wantAll(t, o.Step(1, p), "step 1: momentum")
+		if p[0].Value[0] != 1 {
+			t.Errorf("momentum %v changed the value", bad)
+		}
+		update, err := o.Linear("fc")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = update(1)
+		wantAll(t, err, "step 1: momentum")
+	}
+	_, err = optim.New("adam", optim.Config{LR: optim.Constant(1), Momenta: optim.Constant(0.9)})
+	wantAll(t, err, "adam: it has no momenta")
+}
+
 func wantAll(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	if err == nil {

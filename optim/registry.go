@@ -16,6 +16,7 @@ type Config struct {
 	LR       Schedule // learning rate; required
 	Decay    float64  // weight decay: decoupled for adamw and lamb, else an L2 penalty
 	Momentum float64  // sgd, rmsprop
+	Momenta  Schedule // sgd
 	Nesterov bool     // sgd
 	Alpha    float64  // rmsprop
 	Beta1    float64  // adam, adamw, amsgrad, lamb
@@ -35,8 +36,8 @@ type entry struct {
 }
 
 var registry = map[string]entry{
-	"sgd": {0.01, []string{"momentum", "nesterov"}, func(c Config) (Optimizer, error) {
-		return built(NewSGD(SGDConfig{c.LR, c.Momentum, c.Decay, c.Nesterov, c.ClipNorm, c.Groups, c.Pool}))
+	"sgd": {0.01, []string{"momentum", "momenta", "nesterov"}, func(c Config) (Optimizer, error) {
+		return built(NewSGD(SGDConfig{c.LR, c.Momentum, c.Momenta, c.Decay, c.Nesterov, c.ClipNorm, c.Groups, c.Pool}))
 	}},
 	"adam":    {0.001, adamUses, func(c Config) (Optimizer, error) { return built(NewAdam(c.adam())) }},
 	"adamw":   {0.001, adamUses, func(c Config) (Optimizer, error) { return built(NewAdamW(c.adam())) }},
@@ -81,7 +82,7 @@ func New(name string, c Config) (Optimizer, error) {
 		return nil, fmt.Errorf("optim: optimiser %q: choose one of %s", name, strings.Join(Names(), ", "))
 	}
 	given := []setting{
-		{"momentum", c.Momentum, c.Momentum != 0}, {"nesterov", c.Nesterov, c.Nesterov}, {"alpha", c.Alpha, c.Alpha != 0},
+		{"momentum", c.Momentum, c.Momentum != 0}, {"momenta", "a schedule", c.Momenta != nil}, {"nesterov", c.Nesterov, c.Nesterov}, {"alpha", c.Alpha, c.Alpha != 0},
 		{"beta1", c.Beta1, c.Beta1 != 0}, {"beta2", c.Beta2, c.Beta2 != 0}, {"epsilon", c.Eps, c.Eps != 0},
 	}
 	o, err := e.make(c)

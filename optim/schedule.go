@@ -99,38 +99,63 @@ type OneCycleConfig struct {
 }
 
 // OneCycle rises from Peak/Div to Peak and falls to Peak/Div/FinalDiv, both along
-// half a cosine or a straight line (Smith and Topin, "Super-convergence: very fast training of
-// neural networks using large learning rates", 2018, in PyTorch's form). With
-// i = step-1, the peak is at i = Rise*Steps - 1, the end at i = Steps - 1, after
-// which the rate stays. The momentum is not cycled.
+// half a cosine or a straight line (Smith and Topin, "Super-convergence: very
+// fast training of neural networks using large learning rates", 2018, in
+// PyTorch's form). With i = step-1, the peak is at i = Rise*Steps - 1, the end at
+// i = Steps - 1, after which the rate stays. For the momentum see CycleMomentum.
 func OneCycle(c OneCycleConfig) (Schedule, error) {
-	orDefault(&c.Rise, 0.3)
 	orDefault(&c.Div, 25)
 	orDefault(&c.FinalDiv, 1e4)
-	var p problems
+	p := c.problems()
 	p.rate(c.Peak)
-	p.steps(c.Steps)
-	p.want(c.Rise > 0 && c.Rise <= 1, "rise %v, want a part of the steps above 0, at most 1", c.Rise)
 	p.want(c.Div >= 1 && finite(c.Div), "div %v, want a finite number of at least 1", c.Div)
 	p.want(c.FinalDiv >= 1 && finite(c.FinalDiv), "final div %v, want a finite number of at least 1", c.FinalDiv)
 	if err := p.err("one-cycle schedule"); err != nil {
 		return nil, err
 	}
-	first := c.Peak / c.Div
-	last := first / c.FinalDiv
-	top, end := max(0, c.Rise*float64(c.Steps)-1), float64(c.Steps-1)
+	return c.through(c.Peak/c.Div, c.Peak, c.Peak/c.Div/c.FinalDiv), nil
+}
+
+// CycleMomentum is the momentum that goes with the rate of OneCycle: it falls
+// from high to low while the rate rises and rises to high while the rate falls
+// (Smith, "A disciplined approach to neural network hyper-parameters", 2018,
+// section 4.2; in PyTorch from 0.95 to 0.85). Of c only Steps, Rise and Linear
+// count.
+func CycleMomentum(c OneCycleConfig, high, low float64) (Schedule, error) {
+	p := c.problems()
+	p.within("momentum", high, 1)
+	p.want(low >= 0 && low <= high, "momentum down to %v, want from 0 to the highest, %v", low, high)
+	if err := p.err("one-cycle momentum"); err != nil {
+		return nil, err
+	}
+	return c.through(high, low, high), nil
+}
+
+// problems sets the default of Rise and finds what is wrong with the cycle itself.
+func (c *OneCycleConfig) problems() problems {
+	orDefault(&c.Rise, 0.3)
+	var p problems
+	p.steps(c.Steps)
+	p.want(c.Rise > 0 && c.Rise <= 1, "rise %v, want a part of the steps above 0, at most 1", c.Rise)
+	return p
+}
+
+// through is the cycle from one value through another, at the peak of the rate,
+// to a last one.
+func (c OneCycleConfig) through(first, peak, last float64) Schedule {
 	between := cosineBetween
 	if c.Linear {
 		between = lineBetween
 	}
+	top, end := max(0, c.Rise*float64(c.Steps)-1), float64(c.Steps-1)
 	return func(step int) float64 {
 		switch i := min(max(float64(step-1), 0), end); {
 		case i < top:
-			return between(first, c.Peak, i/top)
+			return between(first, peak, i/top)
 		case i == top: // it may be the end as well
-			return c.Peak
+			return peak
 		default:
-			return between(c.Peak, last, (i-top)/(end-top))
+			return between(peak, last, (i-top)/(end-top))
 		}
-	}, nil
+	}
 }

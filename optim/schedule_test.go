@@ -92,6 +92,29 @@ func TestOneCycleRisesAndFalls(t *testing.T) {
 	})
 }
 
+// TestCycleMomentum: the momenta of OneCycleLR(SGD, 0.4, total_steps=20) in
+// PyTorch 2, in both its forms.
+func TestCycleMomentum(t *testing.T) {
+	for _, c := range []struct {
+		linear bool
+		want   map[int]float64
+	}{
+		{false, map[int]float64{1: 0.95, 2: 0.9404508497187474, 5: 0.8595491502812526, 6: 0.85, 7: 0.8512536043909088, 13: 0.9, 19: 0.9487463956090911, 20: 0.95, 99: 0.95}},
+		{true, map[int]float64{1: 0.95, 2: 0.93, 5: 0.87, 6: 0.85, 7: 0.8571428571428571, 13: 0.9, 19: 0.9428571428571428, 20: 0.95, 99: 0.95}},
+	} {
+		s := must(optim.CycleMomentum(optim.OneCycleConfig{Steps: 20, Linear: c.linear}, 0.95, 0.85))
+		for step, want := range c.want {
+			if got := s(step); !(math.Abs(got-want) <= 1e-12) {
+				t.Errorf("linear %v, step %d: %v, want %v", c.linear, step, got, want)
+			}
+		}
+	}
+	_, err := optim.CycleMomentum(optim.OneCycleConfig{Rise: 2}, 1, math.NaN())
+	wantAll(t, err, "0 steps", "rise 2", "momentum 1", "momentum down to NaN")
+	_, err = optim.CycleMomentum(optim.OneCycleConfig{Steps: 1}, 0.8, 0.9)
+	wantAll(t, err, "momentum down to 0.9", "the highest, 0.8")
+}
+
 func observe(p *optim.Plateau, metrics ...float64) (factor float64) {
 	for _, m := range metrics {
 		p.Observe(m)

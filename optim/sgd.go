@@ -11,6 +11,7 @@ import (
 type SGDConfig struct {
 	LR       Schedule // learning rate; required
 	Momentum float64  // from 0 (none) to below 1
+	Momenta  Schedule // momentum by step, in place of Momentum; nil means that one
 	Decay    float64  // L2 penalty added to the gradient, at least 0
 	Nesterov bool     // look-ahead momentum; needs Momentum > 0
 
@@ -22,7 +23,8 @@ type SGDConfig struct {
 // SGD is stochastic gradient descent with momentum and weight decay.
 type SGD struct {
 	*engine
-	config SGDConfig
+	config   SGDConfig
+	momentum float32 // of the step at hand
 }
 
 var _ Optimizer = (*SGD)(nil)
@@ -32,17 +34,40 @@ func NewSGD(c SGDConfig) (*SGD, error) {
 	base := common{c.LR, c.Decay, c.ClipNorm, c.Groups, c.Pool}
 	p := base.problems()
 	p.within("momentum", c.Momentum, 1)
-	p.want(!c.Nesterov || c.Momentum != 0, "Nesterov without momentum")
+	p.want(c.Momenta == nil || c.Momentum == 0, "momentum %v beside momenta by step", c.Momentum)
+	p.want(!c.Nesterov || c.Momentum != 0 || c.Momenta != nil, "Nesterov without momentum")
 	if err := p.err("SGD"); err != nil {
 		return nil, err
 	}
 	s := &SGD{config: c}
 	var buffers []string
-	if c.Momentum > 0 {
+	if c.Momentum > 0 || c.Momenta != nil {
 		buffers = []string{MomentumBuffer}
 	}
 	s.engine = newEngine("SGD", base, buffers, s.descend)
 	return s, nil
+}
+
+// Step implements Optimizer.
+func (s *SGD) Step(step int, params []Param) error {
+	momentum, err := s.momentumAt(step)
+	if err != nil {
+		return err
+	}
+	s.momentum = float32(momentum)
+	return s.engine.Step(step, params)
+}
+
+// momentumAt is the momentum of a step.
+func (s *SGD) momentumAt(step int) (float64, error) {
+	if s.config.Momenta == nil {
+		return s.config.Momentum, nil
+	}
+	m := s.config.Momenta(step)
+	if !(m >= 0 && m < 1) {
+		return 0, fmt.Errorf("optim: SGD: step %d: momentum %v, want a number from 0 to below 1", step, m)
+	}
+	return m, nil
 }
 
 func (s *SGD) descend(u *update, lo, hi int) {
@@ -51,7 +76,7 @@ func (s *SGD) descend(u *update, lo, hi int) {
 		v = u.buffers[0][lo:hi]
 	}
 	kernel.SGD(u.value[lo:hi], v, u.grad[lo:hi], kernel.SGDStep{
-		LR: float32(u.lr), Momentum: float32(s.config.Momentum), Decay: float32(u.decay), Scale: float32(u.scale), Nesterov: s.config.Nesterov,
+		LR: float32(u.lr), Momentum: s.momentum, Decay: float32(u.decay), Scale: float32(u.scale), Nesterov: s.config.Nesterov,
 	})
 }
 
@@ -75,7 +100,11 @@ func (s *SGD) linear(step int) (coded.Update, error) {
 	if err != nil {
 		return coded.Update{}, err
 	}
+	momentum, err := s.momentumAt(step)
+	if err != nil {
+		return coded.Update{}, err
+	}
 	return coded.Update{
-		Step: step, LR: lr, Momentum: s.config.Momentum, Decay: s.config.Decay, Scale: 1, Nesterov: s.config.Nesterov,
+		Step: step, LR: lr, Momentum: momentum, Decay: s.config.Decay, Scale: 1, Nesterov: s.config.Nesterov,
 	}, nil
 }

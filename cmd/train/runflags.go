@@ -35,18 +35,19 @@ type runFlags struct {
 	Seed       uint64  `default:"1" placeholder:"N" yaml:"seed" json:"seed" help:"Seed of everything drawn at random (default ${default})." group:"Training"`
 	Threads    int     `placeholder:"N" yaml:"threads" json:"threads" help:"Goroutines that compute in this process (default: the processor's cores)." group:"Training"`
 
-	Optimizer   string   `default:"sgd" placeholder:"NAME" yaml:"optimizer" json:"optimizer" help:"Optimiser: ${optimizers} (default ${default})." group:"Optimiser"`
-	LR          float64  `name:"lr" placeholder:"X" yaml:"lr" json:"lr" help:"Learning rate; of one-cycle the peak (default 0.01 for sgd, 0.001 for adam; the rest likewise as in PyTorch)." group:"Optimiser"`
-	Momentum    *float64 `placeholder:"X" yaml:"momentum" json:"momentum" help:"Momentum of sgd and rmsprop (default 0.9 for sgd)." group:"Optimiser"`
-	Clip        float64  `placeholder:"NORM" yaml:"clip" json:"clip,omitempty" help:"Largest global norm of the gradients; local layers only." group:"Optimiser"`
-	WeightDecay float64  `placeholder:"X" yaml:"weight-decay" json:"weight_decay" help:"L2 penalty (default 0). In YAML also groups, a list of {params: GLOB, lr: X in place of --lr, weight-decay: X, freeze: true}: the first match wins." group:"Optimiser"`
-	NoDecay     []string `sep:"none" placeholder:"GLOB" yaml:"no-decay" json:"no_decay,omitempty" help:"Parameters without weight decay, such as '*.bias'; 'vectors': those of one dimension, that is biases and normalisation; repeatable; wins over groups." group:"Optimiser"`
-	Nesterov    bool     `yaml:"nesterov" json:"nesterov" help:"Nesterov's form of momentum." group:"Optimiser"`
-	Schedule    string   `default:"cosine" placeholder:"NAME" yaml:"schedule" json:"schedule" help:"Learning rate over the steps: ${schedules} (default ${default})." group:"Optimiser"`
-	EMA         float64  `name:"ema" placeholder:"DECAY" yaml:"ema" json:"ema,omitempty" help:"Evaluate and keep an exponential moving average of the weights: the part of it that a step keeps, such as 0.999 (at step t at most (1+t)/(10+t)); buffers are the newest. Local layers only." group:"Optimiser"`
-	WarmUp      int      `name:"warm-up" placeholder:"N" yaml:"warm-up" json:"warm_up,omitempty" help:"Steps of linear warm-up before the schedule." group:"Optimiser"`
-	Rise        float64  `placeholder:"X" yaml:"rise" json:"rise,omitempty" help:"Part of the steps in which the rate of one-cycle rises (default 0.3)." group:"Optimiser"`
-	Linear      bool     `yaml:"linear" json:"linear,omitempty" help:"The rate of one-cycle rises and falls along straight lines, not half cosines." group:"Optimiser"`
+	Optimizer     string   `default:"sgd" placeholder:"NAME" yaml:"optimizer" json:"optimizer" help:"Optimiser: ${optimizers} (default ${default})." group:"Optimiser"`
+	LR            float64  `name:"lr" placeholder:"X" yaml:"lr" json:"lr" help:"Learning rate; of one-cycle the peak (default 0.01 for sgd, 0.001 for adam; the rest likewise as in PyTorch)." group:"Optimiser"`
+	Momentum      *float64 `placeholder:"X" yaml:"momentum" json:"momentum" help:"Momentum of sgd and rmsprop (default 0.9 for sgd)." group:"Optimiser"`
+	CycleMomentum float64  `placeholder:"X" yaml:"cycle-momentum" json:"cycle_momentum,omitempty" help:"With one-cycle and sgd: the momentum falls from --momentum to this while the rate rises, and rises again (0.95 and 0.85 are usual)." group:"Optimiser"`
+	Clip          float64  `placeholder:"NORM" yaml:"clip" json:"clip,omitempty" help:"Largest global norm of the gradients; local layers only." group:"Optimiser"`
+	WeightDecay   float64  `placeholder:"X" yaml:"weight-decay" json:"weight_decay" help:"L2 penalty (default 0). In YAML also groups, a list of {params: GLOB, lr: X in place of --lr, weight-decay: X, freeze: true}: the first match wins." group:"Optimiser"`
+	NoDecay       []string `sep:"none" placeholder:"GLOB" yaml:"no-decay" json:"no_decay,omitempty" help:"Parameters without weight decay, such as '*.bias'; 'vectors': those of one dimension, that is biases and normalisation; repeatable; wins over groups." group:"Optimiser"`
+	Nesterov      bool     `yaml:"nesterov" json:"nesterov" help:"Nesterov's form of momentum." group:"Optimiser"`
+	Schedule      string   `default:"cosine" placeholder:"NAME" yaml:"schedule" json:"schedule" help:"Learning rate over the steps: ${schedules} (default ${default})." group:"Optimiser"`
+	EMA           float64  `name:"ema" placeholder:"DECAY" yaml:"ema" json:"ema,omitempty" help:"Evaluate and keep an exponential moving average of the weights: the part of it that a step keeps, such as 0.999 (at step t at most (1+t)/(10+t)); buffers are the newest. Local layers only." group:"Optimiser"`
+	WarmUp        int      `name:"warm-up" placeholder:"N" yaml:"warm-up" json:"warm_up,omitempty" help:"Steps of linear warm-up before the schedule." group:"Optimiser"`
+	Rise          float64  `placeholder:"X" yaml:"rise" json:"rise,omitempty" help:"Part of the steps in which the rate of one-cycle rises (default 0.3)." group:"Optimiser"`
+	Linear        bool     `yaml:"linear" json:"linear,omitempty" help:"The rate of one-cycle rises and falls along straight lines, not half cosines." group:"Optimiser"`
 
 	Placement string `default:"auto" placeholder:"NAME" yaml:"placement" json:"placement" help:"Where the layers' products are computed: auto (large linear layers resident on the workers; if those of --join have told their --pace, each layer as train plan says: resident, batch, shipped with a code of its own, or local), resident (every linear layer and convolution that can be), batch (parts of the batch are coded; weights are sent each step; any optimiser), shipped (both factors of every product are coded and sent; any optimiser; wants a --code of two factors), local (default ${default}). In YAML also placements, a list of {layer: GLOB, placement, code, k, gradient: workers (of batch: the gradient of the weights is computed there too), m, p, q (of shipped: blocks of the factors, m x p and p x q)}: the first match wins." group:"Placement"`
 	Code      string `default:"trigonometric" placeholder:"NAME" yaml:"code" json:"code" help:"Code of the placed layers: ${codes} (default ${default}); of shipped ones ${twosided}." group:"Placement"`
@@ -129,6 +130,9 @@ func (f *runFlags) validate(cores int, l lists) error {
 	}
 	if m := *f.Momentum; !(m >= 0 && m < 1) {
 		bad("--momentum %g: want from 0 to below 1", m)
+	}
+	if m := f.CycleMomentum; !(m >= 0 && m <= *f.Momentum) || m > 0 && f.Schedule != "one-cycle" {
+		bad("--cycle-momentum %g: want from 0 to --momentum %g, and --schedule one-cycle", m, *f.Momentum)
 	}
 	if !(f.Smoothing >= 0 && f.Smoothing < 1) {
 		bad("--label-smoothing %g: want from 0 to below 1", f.Smoothing)

@@ -67,9 +67,15 @@ func (r *run) buildOptimizer() error {
 		return usageError{fmt.Errorf("--schedule: %w", err)}
 	}
 	r.plateau = plateau
-	r.optimizer, err = optim.New(r.Optimizer, optim.Config{
-		LR: lr, Decay: r.WeightDecay, Momentum: *r.Momentum, Nesterov: r.Nesterov, ClipNorm: r.Clip, Groups: r.optimGroups(),
-	})
+	config := optim.Config{LR: lr, Decay: r.WeightDecay, Momentum: *r.Momentum, Nesterov: r.Nesterov, ClipNorm: r.Clip, Groups: r.optimGroups()}
+	if r.CycleMomentum > 0 {
+		cycle := optim.OneCycleConfig{Steps: r.totalSteps(), Rise: r.Rise, Linear: r.Linear}
+		if config.Momenta, err = optim.CycleMomentum(cycle, *r.Momentum, r.CycleMomentum); err != nil {
+			return usageError{fmt.Errorf("--cycle-momentum: %w", err)}
+		}
+		config.Momentum = 0
+	}
+	r.optimizer, err = optim.New(r.Optimizer, config)
 	if err != nil {
 		return usageError{fmt.Errorf("--optimizer: %w", err)}
 	}
