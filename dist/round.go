@@ -22,9 +22,10 @@ const (
 	// InOrder lets every slot do its own share, whatever the others do: an uncoded,
 	// replicated or plain MDS product.
 	InOrder
-	// Speculative lets idle slots repeat what is not done once three quarters of
-	// the chunks are (backup tasks: J. Dean, S. Ghemawat, MapReduce, OSDI 2004). For
-	// replication with k = 1, in as many chunks as there are slots.
+	// Speculative lets idle slots repeat what is late: once a quarter of the chunks are
+	// done, those that take 1.05 times the median of them, one slot after another
+	// (backup tasks: J. Dean, S. Ghemawat, MapReduce, OSDI 2004; the rule is that of
+	// Spark). For replication with k = 1, in as many chunks as there are slots.
 	Speculative
 	// Ignoring is InOrder without the slowest quarter of the slots: a chunk is done
 	// when the others have done it, and whoever decodes makes the best of what there
@@ -39,12 +40,8 @@ const (
 	Joint
 )
 
-const (
-	// backupsAfter is the part of the chunks that is done before Speculative begins.
-	backupsAfter = 0.75
-	// ignored is the part of the slots that Ignoring does without.
-	ignored = 0.25
-)
+// ignored is the part of the slots that Ignoring does without.
+const ignored = 0.25
 
 // check tells whether a layer of a code can be computed in this way.
 func (s Strategy) check(l coded.Layer, code *coded.Code) error {
@@ -109,7 +106,7 @@ func (s Strategy) schedule(code *coded.Code, chunks int, habits *schedule.Habits
 		}
 		return schedule.NewInOrder(r, code.N(), func(int) int { return chunks }), nil
 	case Speculative:
-		return schedule.NewSpeculative(covered, code.N(), chunks, backupsAfter), nil
+		return schedule.NewSpeculative(covered, code.N(), chunks, schedule.DefaultSpeculation), nil
 	}
 	return schedule.NewPulled(covered, code.N(), chunks, habits), nil
 }

@@ -44,6 +44,7 @@ type roundRow struct {
 	WastedWork  float64 `json:"wasted_work"`
 	Error       float64 `json:"error"`     // squared, over the product's square
 	SimRatio    float64 `json:"sim_ratio"` // of the same rounds in virtual time, without encoding, transport and decoding
+	SimWasted   float64 `json:"sim_wasted"`
 	Seed        uint64  `json:"seed"`
 }
 
@@ -329,7 +330,7 @@ func (r *roundBench) sum(ctx context.Context, row *roundRow, p *roundProduct, to
 	if err != nil {
 		return err
 	}
-	row.SimRatio = s.Ratio
+	row.SimRatio, row.SimWasted = s.Ratio, s.Wasted
 	return nil
 }
 

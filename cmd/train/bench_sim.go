@@ -115,7 +115,7 @@ func (b *benchCmd) strategies(chunks []int) []sim.Strategy {
 	if b.Workers%2 == 0 {
 		s = append(s, sim.Replicated{Copies: 2})
 	}
-	s = append(s, sim.Speculative{After: 0.75}, sim.MDS{K: b.K})
+	s = append(s, sim.Speculative{}, sim.MDS{K: b.K})
 	for _, c := range chunks {
 		s = append(s, sim.Adaptive{K: b.K, Chunks: c})
 	}

@@ -53,7 +53,8 @@
 // decides (MDS codes), and given to a coded.Tracker elsewhere.
 //
 // A Link costs latency and the time of operands and results; a queue of more than
-// one task hides latency. Workers see between two tasks what has been called off.
+// one task hides latency. Workers give up what has been called off as soon as they
+// hear of it, as those of package dist do.
 //
 // # Requests that queue
 //

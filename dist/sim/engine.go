@@ -23,7 +23,7 @@ type Round struct {
 
 // engine runs rounds of a plan in virtual time. The coordinator tops each
 // worker's queue up whenever it hears of something; workers do what they have
-// been given in order, and see between two tasks what has been called off.
+// been given in order, and give up what has been called off when they hear of it.
 type engine struct {
 	plan     *Plan
 	schedule Schedule
@@ -40,9 +40,12 @@ type worker struct {
 	queue []task  // given and not answered; if busy, the first is being done
 	owed  int     // tasks that the coordinator still wants
 	busy  bool    // its next result is on the way, or never comes
+	due   float64 // when that reaches the coordinator: other events of it are void
 	began float64 // the task at work
+	short bool    // it has given that up
 	free  float64 // when it is done with that
-	wire  float64 // when its link is free
+	sent  float64 // when the result has left
+	wire  float64 // when its link is free for the next
 	wake  float64 // when it is to be looked after although no result comes; 0: never
 }
 
@@ -67,8 +70,8 @@ func newEngine(plan *Plan, link Link, room int) *engine {
 		plan: plan, schedule: plan.Schedule(), link: link, room: room,
 		paces: make([]Pace, n), workers: make([]worker, n), events: make(events, 0, n),
 	}
-	// The queues lie side by side. A task that has been called off while it was
-	// being done is in the way of one more.
+	// The queues lie side by side. A task that has been called off may be in the way
+	// of one more.
 	size := min(room+1, 4)
 	tasks := make([]task, n*size)
 	for i := range e.workers {
@@ -100,10 +103,13 @@ func (e *engine) run(ctx context.Context) Round {
 		}
 		first := e.events[0]
 		e.now = first.at
-		if n := int32(len(e.workers)); first.worker >= n {
+		switch n := int32(len(e.workers)); {
+		case first.worker >= n:
 			e.events.pop()
 			e.look(int(first.worker - n))
-		} else {
+		case !e.workers[first.worker].busy || e.workers[first.worker].due != first.at:
+			e.events.pop() // that task was given up
+		default:
 			e.arrive(int(first.worker))
 		}
 	}
@@ -135,10 +141,14 @@ func (e *engine) arrive(i int) {
 	if !t.dropped {
 		w.owed--
 	}
-	chunk := int(t.chunk)
+	chunk, load := int(t.chunk), e.plan.Load[i]
 	useful, ready := e.schedule.Finish(i, chunk, e.now)
-	load := e.plan.Load[i]
-	e.round.Spent += load
+	if w.short {
+		e.round.Spent += e.paces[i].Work(w.began, w.free)
+	} else {
+		e.round.Spent += load
+		w.wire = w.sent
+	}
 	if useful {
 		e.round.Used += load
 	}
@@ -167,7 +177,30 @@ func (e *engine) call(chunk int) {
 				w.owed--
 			}
 		}
+		if w.busy && !w.short && w.queue[0].dropped {
+			e.giveUp(i)
+		}
 		e.fill(i)
+	}
+}
+
+// giveUp lets a worker stop what it is at, which it hears to have been called off,
+// unless it stands still, and say so.
+func (e *engine) giveUp(i int) {
+	w := &e.workers[i]
+	stop := e.paces[i].awake(max(w.queue[0].drop, w.began))
+	if stop >= w.free {
+		return
+	}
+	w.free, w.short = stop, true
+	w.due = stop + e.link.Latency
+	e.events.push(event{w.due, int32(i)})
+}
+
+// next has a worker begin its next task, if there is one.
+func (e *engine) next(i int) {
+	if at, ok := e.begin(i); ok {
+		e.events.push(event{at, int32(i)})
 	}
 }
 
@@ -189,9 +222,7 @@ func (e *engine) fill(i int) {
 		w.queue = append(w.queue, task{chunk: int32(chunk), arrives: e.now + e.link.Latency})
 		w.owed++
 		if !w.busy {
-			if at, ok := e.begin(i); ok {
-				e.events.push(event{at, int32(i)})
-			}
+			e.next(i)
 		}
 	}
 }
@@ -209,10 +240,11 @@ func (e *engine) begin(i int) (at float64, ok bool) {
 			w.drop()
 			continue
 		}
-		w.busy, w.began = true, start
+		w.busy, w.short, w.began = true, false, start
 		w.free = e.paces[i].Finish(start, e.plan.Load[i])
-		w.wire = max(w.free, w.wire) + e.link.Result*e.plan.Load[i]
-		return w.wire + e.link.Latency, !math.IsInf(w.wire, 1)
+		w.sent = max(w.free, w.wire) + e.link.Result*e.plan.Load[i]
+		w.due = w.sent + e.link.Latency
+		return w.due, !math.IsInf(w.due, 1)
 	}
 	return 0, false
 }
@@ -223,7 +255,6 @@ func (e *engine) settle(i int) {
 	if !w.busy {
 		return
 	}
-	end := e.round.Time
 	start, free := w.began, w.free
 	for j, t := range w.queue {
 		if j > 0 {
@@ -233,9 +264,9 @@ func (e *engine) settle(i int) {
 			}
 			free = e.paces[i].Finish(start, e.plan.Load[i])
 		}
-		if !(start < end) {
+		if !(start < e.round.Time) {
 			return
 		}
-		e.round.Spent += e.paces[i].Work(start, min(end, free))
+		e.round.Spent += e.paces[i].Work(start, min(free, e.round.Time))
 	}
 }

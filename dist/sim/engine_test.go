@@ -65,8 +65,22 @@ func TestRoundsByHand(t *testing.T) {
 			[]float64{1, 4}, Round{1, 4, 1.25, 1},
 		},
 		"a part is relaunched after three quarters": {
-			Config{Job: Job{Work: 4}, Strategy: Speculative{0.75}},
-			[]float64{1, 1, 1, 8}, Round{2, 8, 3 + 3 + 0.25, 4}, // by all who are idle
+			Config{Job: Job{Work: 4}, Strategy: Speculative{Quantile: 0.75, Multiple: 1}},
+			[]float64{1, 1, 1, 8}, Round{2, 8, 3 + 1 + 0.25, 4}, // by one who is idle
+		},
+		"and later, if it might come": {
+			Config{Job: Job{Work: 4}, Strategy: Speculative{Quantile: 0.75, Multiple: 1.5}},
+			[]float64{1, 1, 1, 8}, Round{2.5, 8, 3 + 1 + 2.5/8, 4},
+		},
+		// Worker 0 repeats part 1 from 1 to 2, part 2 until 3 and part 3, which worker 1 has
+		// begun at 2, until 4; who is called off does not go on.
+		"who is called off gives up": {
+			Config{Job: Job{Work: 4}, Strategy: Speculative{Quantile: 0.25, Multiple: 1}},
+			[]float64{1, 3, 8, 8}, Round{4, 8, 4 + (2+2)/3. + 3/8. + 4/8., 4},
+		},
+		"when it hears of it": {
+			Config{Job: Job{Work: 4}, Strategy: Speculative{Quantile: 0.25, Multiple: 1}, Link: Link{Latency: 0.125}},
+			[]float64{1, 3, 8, 8}, Round{5, 8, 4 + (2.5+2.375)/3 + 3.75/8 + 4.875/8, 4},
 		},
 		"who is dead is not waited for": {
 			Config{Job: Job{Work: 1}, Strategy: Stealing{4}},
@@ -88,8 +102,7 @@ func TestRoundsByHand(t *testing.T) {
 	}
 }
 
-// A chunk that is called off before its worker begins it is not done; if the word
-// comes too late it is.
+// A chunk that is called off before its worker begins it is not done.
 func TestCallingOff(t *testing.T) {
 	// Worker 1 is given chunks 1 and 0; worker 0 has done chunk 0 at 0.5.
 	c := Config{Job: Job{Work: 1}, Strategy: Adaptive{1, 2}, Queue: 2}

@@ -13,15 +13,16 @@ import (
 // bounds are strategies with what a worker holds of the work.
 func bounds(n, k int, work float64) map[Strategy]float64 {
 	m := map[Strategy]float64{
-		Uncoded{}:          work / float64(n),
-		Replicated{1}:      work / float64(n),
-		Speculative{0.5}:   work,
-		Stealing{7}:        work,
-		MDS{k}:             work / float64(k),
-		Adaptive{k, 1}:     work / float64(k),
-		Adaptive{k, 5}:     work / float64(k),
-		Partial{k, 5}:      work / float64(k),
-		Rateless{0, 2, 40}: math.Ceil(2*40/float64(n)) * work / 40,
+		Uncoded{}:           work / float64(n),
+		Replicated{1}:       work / float64(n),
+		Speculative{}:       work,
+		Speculative{0.5, 1}: work,
+		Stealing{7}:         work,
+		MDS{k}:              work / float64(k),
+		Adaptive{k, 1}:      work / float64(k),
+		Adaptive{k, 5}:      work / float64(k),
+		Partial{k, 5}:       work / float64(k),
+		Rateless{0, 2, 40}:  math.Ceil(2*40/float64(n)) * work / 40,
 	}
 	if n%2 == 0 {
 		m[Replicated{2}] = 2 * work / float64(n)

@@ -72,6 +72,25 @@ func (p Pace) at(t float64) float64 {
 	return slowness
 }
 
+// awake returns the first time from one on at which the worker does not stand still;
+// +Inf if it never moves again.
+func (p Pace) awake(from float64) float64 {
+	slowness := p.Slowness
+	for _, c := range p.Changes {
+		if c.At > from {
+			if !math.IsInf(slowness, 1) {
+				return from
+			}
+			from = c.At
+		}
+		slowness = c.Slowness
+	}
+	if math.IsInf(slowness, 1) {
+		return slowness
+	}
+	return from
+}
+
 // times returns the pace that takes, at each time, as many times longer as the
 // two together: what one slows down, the other slows down further.
 func (p Pace) times(q Pace) Pace {

@@ -102,3 +102,17 @@ func TestIdealOfSteadyWorkers(t *testing.T) {
 		t.Errorf("more than the workers hold: %v, want never", got)
 	}
 }
+
+// Who stands still hears nothing until it moves again.
+func TestPaceAwake(t *testing.T) {
+	inf := math.Inf(1)
+	stops := Pace{Slowness: 1, Changes: []Change{{2, inf}, {3, inf}, {4, 8}, {6, inf}}}
+	for from, want := range map[float64]float64{0: 0, 1.5: 1.5, 2: 4, 3.5: 4, 4: 4, 5: 5, 6: inf, 9: inf} {
+		if got := stops.awake(from); got != want {
+			t.Errorf("awake at %v from %v on, want %v", got, from, want)
+		}
+	}
+	if got := gone.awake(1); got != inf {
+		t.Errorf("who is gone is awake at %v", got)
+	}
+}

@@ -1,8 +1,8 @@
 package sim
 
-// event says that the next result of a worker reaches the coordinator, of which
-// there is at most one for each worker; or, with the number of workers added to
-// the worker's, that it is to be looked after.
+// event says that the next result of a worker reaches the coordinator, unless it is
+// due at another time meanwhile; or, with the number of workers added to the
+// worker's, that it is to be looked after.
 type event struct {
 	at     float64
 	worker int32

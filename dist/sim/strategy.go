@@ -113,23 +113,29 @@ func (s Replicated) Plan(j Job) (*Plan, error) {
 	return oneEach(j.Workers, j.Work/float64(parts), func() schedule.Readiness { return schedule.NewCopies(parts) }), nil
 }
 
-// Speculative is Uncoded whose unfinished parts are given to idle workers as well
-// once the fraction After of all parts is done, fewest copies first (backup tasks:
-// J. Dean, S. Ghemawat, MapReduce, OSDI 2004). Workers must have all data.
-type Speculative struct{ After float64 }
+// Speculative is Uncoded whose late parts are given to idle workers as well, fewest
+// copies first (backup tasks: J. Dean, S. Ghemawat, MapReduce, OSDI 2004). Once the
+// fraction Quantile of all parts is done, a part is late that every worker which was
+// given it has been at for Multiple times the median of those that are done, as in
+// Spark. The zero value is the rule of package dist. Workers must have all data.
+type Speculative struct{ Quantile, Multiple float64 }
 
 func (Speculative) Name() string { return "speculative" }
 
 // Plan implements Strategy.
 func (s Speculative) Plan(j Job) (*Plan, error) {
-	if !(s.After >= 0 && s.After <= 1) {
-		return nil, invalid(s, "relaunch after %v of the parts, want 0 to 1", s.After)
+	rule := schedule.Speculation(s)
+	if s == (Speculative{}) {
+		rule = schedule.DefaultSpeculation
+	}
+	if !rule.Valid() {
+		return nil, invalid(s, "a part is late at %v times the median of a fraction %v of them, want 1 or more, and 0 to 1", s.Multiple, s.Quantile)
 	}
 	if err := checkChunks(s, j.Workers, j.Workers); err != nil {
 		return nil, err
 	}
 	return even(j.Workers, j.Work/float64(j.Workers), func() Schedule {
-		return schedule.NewSpeculative(counting(j.Workers, 1), j.Workers, j.Workers, s.After)
+		return schedule.NewSpeculative(counting(j.Workers, 1), j.Workers, j.Workers, rule)
 	}), nil
 }
 

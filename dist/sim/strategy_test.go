@@ -90,21 +90,39 @@ func TestTrackedChunks(t *testing.T) {
 	}
 }
 
+// The rule of package dist is as good as any of its kind, whoever is slow: those that
+// repeat what may come at any moment, and those that wait for longer.
+func TestSpeculationIsNoStrawMan(t *testing.T) {
+	for _, spec := range []string{"none", "shifted-exp=1,1", "slow:1@x=5", "some:2@x=2", "pareto=1,2"} {
+		c := Config{Job: KOfN(8, 6), Strategy: Speculative{}, Model: model(t, spec, 8), Seed: 1, Rounds: 400}
+		chosen := simulate(t, c).Mean
+		for _, quantile := range []float64{0, 0.25, 0.5, 0.75} {
+			for _, multiple := range []float64{1, 1.05, 1.25, 1.5} {
+				c.Strategy = Speculative{quantile, multiple}
+				if other := simulate(t, c).Mean; chosen > 1.026*other {
+					t.Errorf("%s: a round takes %.4f, by %+v %.4f", spec, chosen, c.Strategy, other)
+				}
+			}
+		}
+	}
+}
+
 func TestPlansAreRefused(t *testing.T) {
 	trig := code(t, coded.Spec{Name: "trigonometric", N: 8, K: 6})
 	for want, s := range map[string]Strategy{
-		"strategy ignore: 4 of 4":                Ignore{4},
-		"strategy replicated: 3 copies":          Replicated{3},
-		"strategy speculative: relaunch after 2": Speculative{2},
-		"strategy stealing: 0 chunks":            Stealing{0},
-		"strategy mds: k is 5":                   MDS{5},
-		"strategy adaptive: k is 0":              Adaptive{0, 3},
-		"strategy adaptive: 100000000 chunks":    Adaptive{2, 1e8},
-		"strategy partial: k is 5":               Partial{5, 3},
-		"strategy partial: -1 chunks":            Partial{2, -1},
-		"strategy rateless: overhead 0.5":        Rateless{0.5, 1, 10},
-		"strategy rateless: 0 symbols":           Rateless{0, 1, 0},
-		"has 8 tasks, there are 4 workers":       Coded{Code: trig},
+		"strategy ignore: 4 of 4":                        Ignore{4},
+		"strategy replicated: 3 copies":                  Replicated{3},
+		"late at 1.5 times the median of a fraction 2":   Speculative{2, 1.5},
+		"late at 0.5 times the median of a fraction 0.5": Speculative{0.5, 0.5},
+		"strategy stealing: 0 chunks":                    Stealing{0},
+		"strategy mds: k is 5":                           MDS{5},
+		"strategy adaptive: k is 0":                      Adaptive{0, 3},
+		"strategy adaptive: 100000000 chunks":            Adaptive{2, 1e8},
+		"strategy partial: k is 5":                       Partial{5, 3},
+		"strategy partial: -1 chunks":                    Partial{2, -1},
+		"strategy rateless: overhead 0.5":                Rateless{0.5, 1, 10},
+		"strategy rateless: 0 symbols":                   Rateless{0, 1, 0},
+		"has 8 tasks, there are 4 workers":               Coded{Code: trig},
 	} {
 		if _, err := Run(t.Context(), Config{Job: KOfN(4, 2), Strategy: s, Rounds: 1}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%#v: error %v, want one with %q", s, err, want)

@@ -11,7 +11,7 @@
 //	}
 //
 // Two questions make a strategy: in which order is work handed out (Pulled,
-// InOrder, Chosen), and which results suffice (Readiness: Count for an MDS code on
+// Speculative, InOrder, Chosen), and which results suffice (Readiness: Count for an MDS code on
 // every chunk, Tracked for any code, Total for codes over all chunks together).
 //
 // A Limit on the condition number of what a chunk is decoded from makes Covered
@@ -50,4 +50,21 @@
 // idle, must be beyond its spread as well for a chunk to be doubled up on. And d of
 // a worker that has not finished any in this round is that of earlier ones. Where
 // times do not vary s is 0, and nothing changes.
+//
+// # Speculation
+//
+// The baseline that doubles up by a rule of thumb gives every worker one chunk, and
+// backs up those that are late (J. Dean, S. Ghemawat, MapReduce, OSDI 2004, section
+// 3.6). Who is late is what Spark asks: once a Quantile of the chunks is ready, a chunk
+// is late that was given out longer ago than a Multiple m of the median time of the
+// results,
+//
+//	now - begun >= m median(times of the results)
+//
+// where begun is of the newest copy, so that a chunk has one backup at a time: others
+// join in only when that is late as well. Without a multiple the first worker that is
+// done would begin the shares of all others, since no two end at the same moment.
+// Progress is not reported, as for the longest approximate time to end (M. Zaharia et
+// al., LATE, OSDI 2008): among the late chunks that of the fewest copies comes first,
+// and those were all begun together.
 package schedule

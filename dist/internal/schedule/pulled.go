@@ -19,11 +19,8 @@ type Pulled struct {
 	ready   int // chunks
 	thin    int // chunks whose cover is not enough
 
-	// backups is how many chunks must be ready before any is given again, then to
-	// whoever is idle; negative: by what is expected.
-	backups int
-	speeds  []speed // by worker
-	habits  *Habits // nil: nothing is known from earlier rounds
+	speeds []speed // by worker
+	habits *Habits // nil: nothing is known from earlier rounds
 
 	looked   float64    // when expected was computed; negative: never
 	events   int        // since then
@@ -52,18 +49,9 @@ func NewPulled(readiness func() Covered, workers, chunks int, habits *Habits) *P
 	s := &Pulled{
 		Covered: readiness(), open: readiness(), cover: make([]int, chunks), ranks: make([]Rank, chunks),
 		taken: make([]uint64, workers*words), words: words, workers: workers,
-		backups: -1, speeds: make([]speed, workers), habits: habits, expected: make([]expected, chunks), coming: make([][]Coming, chunks),
+		speeds: make([]speed, workers), habits: habits, expected: make([]expected, chunks), coming: make([][]Coming, chunks),
 	}
 	s.Reset()
-	return s
-}
-
-// NewSpeculative returns the schedule in which every worker gets one chunk at a
-// time, and idle workers repeat what is not done, the chunks of least cover first,
-// once a part of all chunks is ready.
-func NewSpeculative(readiness func() Covered, workers, chunks int, after float64) *Pulled {
-	s := NewPulled(readiness, workers, chunks, nil)
-	s.backups = int(after * float64(chunks))
 	return s
 }
 
@@ -82,25 +70,21 @@ func (s *Pulled) Reset() {
 
 // Next implements Schedule.
 func (s *Pulled) Next(worker int, idle bool, now float64) (chunk int, after float64, ok bool) {
-	if s.backups >= 0 && !idle {
-		return 0, 0, false // a part is as much as a worker's share
+	if chunk, ok = s.thinnest(worker); ok {
+		return chunk, 0, true
 	}
-	offset, given := Offset(worker, s.workers, len(s.ranks)), s.given(worker)
-	if s.thin > 0 {
-		if chunk, ok = Next(s.ranks, offset, Enough, given); ok {
-			return chunk, 0, true
-		}
-	}
-	switch {
-	case !idle || s.Done():
-		return 0, 0, false
-	case s.backups < 0:
-		return s.double(worker, now)
-	case s.ready < s.backups:
+	if !idle || s.Done() {
 		return 0, 0, false
 	}
-	chunk, ok = Next(s.ranks, offset, Over, given)
-	return max(chunk, 0), 0, ok
+	return s.double(worker, now)
+}
+
+// thinnest returns the chunk of least cover among those whose cover is not enough.
+func (s *Pulled) thinnest(worker int) (chunk int, ok bool) {
+	if s.thin == 0 {
+		return 0, false
+	}
+	return Next(s.ranks, Offset(worker, s.workers, len(s.ranks)), Enough, s.given(worker))
 }
 
 // given tells which chunks a worker has been given.
@@ -143,11 +127,15 @@ func (s *Pulled) double(worker int, now float64) (chunk int, after float64, ok b
 	case math.IsInf(after, 1):
 		return 0, 0, false
 	}
-	after = max(after, need/8)
+	return 0, wait(now, max(after, need/8)), false
+}
+
+// wait makes a time from now on one that passes, unless it is 0.
+func wait(now, after float64) float64 {
 	if now+after == now && after > 0 {
-		after = math.Nextafter(now, math.Inf(1)) - now
+		return math.Nextafter(now, math.Inf(1)) - now
 	}
-	return 0, after, false
+	return after
 }
 
 // expect looks ahead, if much has changed since it did so last: with thousands of

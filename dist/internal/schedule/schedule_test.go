@@ -150,22 +150,6 @@ func TestStealingFromAQueue(t *testing.T) {
 	want(t, s, 1, true, 0, 0, 0)
 }
 
-func TestSpeculative(t *testing.T) {
-	s := NewSpeculative(func() Covered { return NewCount(4, 1) }, 4, 4, 0.75)
-	for w := range 4 {
-		want(t, s, w, true, 0, w, 0)
-		s.Start(w, w, 0)
-	}
-	s.Finish(0, 0, 1)
-	s.Finish(1, 1, 1)
-	want(t, s, 0, true, 1, -1, 0) // two of four are done
-	s.Finish(2, 2, 2)
-	for w := range 3 {
-		want(t, s, w, true, 2, 3, 0)
-		s.Start(w, 3, 2)
-	}
-}
-
 func TestInOrder(t *testing.T) {
 	s := NewInOrder(NewCount(3, 2), 3, func(int) int { return 3 })
 	for w := range 2 {
