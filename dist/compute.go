@@ -196,17 +196,29 @@ func (s *session) dawdle(ctx context.Context, came, begin time.Time, flops, fact
 		s.busy = now
 		return 1
 	}
-	timer := time.NewTimer(end.Sub(now))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-stop:
+	if s.sleep(ctx, end, stop) {
 		s.busy = time.Now()
 		return min(1, float64(s.busy.Sub(begin))/float64(end.Sub(begin)))
-	case <-ctx.Done():
-	case <-s.ctx.Done():
 	}
 	return 1
+}
+
+// sleep waits for a moment. It returns true if stop was closed before.
+func (s *session) sleep(ctx context.Context, until time.Time, stop <-chan struct{}) (stopped bool) {
+	a := s.w.cfg.Alarm
+	for a.Set(until); time.Now().Before(until); {
+		select {
+		case <-a.C():
+			continue
+		case <-stop:
+			stopped = true
+		case <-ctx.Done():
+		case <-s.ctx.Done():
+		}
+		a.Stop()
+		break
+	}
+	return stopped
 }
 
 // operate does an operation of a shard.

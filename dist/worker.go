@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coda-ml/coda/coded"
+	"github.com/coda-ml/coda/internal/alarm"
 )
 
 // WorkerConfig says how a Worker works. Name and Handlers are required; the
@@ -37,6 +38,9 @@ type WorkerConfig struct {
 	// Pace makes the worker behave like a device of that many GFLOP/s, where
 	// shards can tell their flops. 0: as fast as it is.
 	Pace float64
+	// Alarm, if not nil, is what a worker with Pace or Slow waits by, more exactly
+	// than by a timer of Go's. It is not closed.
+	Alarm Alarm
 	// Slow, if not nil, gives the factor, at least 1, by which a product takes
 	// longer. It is called once for every product, by one goroutine at a time.
 	Slow func(ProductInfo) float64
@@ -48,6 +52,14 @@ type WorkerConfig struct {
 	// Log hears of coordinators that come and go, and of connections that are
 	// refused. Its records have the attributes node, run and step. Nil: slog.Default.
 	Log *slog.Logger
+}
+
+// Alarm rings at the moment that it was last set to, perhaps also before, if it had
+// been set to an earlier one. One goroutine at a time uses it.
+type Alarm interface {
+	Set(at time.Time)
+	C() <-chan struct{}
+	Stop()
 }
 
 // ProductInfo describes a product to a worker's hook.
@@ -107,6 +119,9 @@ func NewWorker(cfg WorkerConfig) (*Worker, error) {
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
+	}
+	if cfg.Alarm == nil {
+		cfg.Alarm = alarm.NewCoarse()
 	}
 	cfg.Handlers = maps.Clone(cfg.Handlers)
 	cfg.Log = cfg.Log.With("component", "worker", "node", cfg.Name)

@@ -3,12 +3,15 @@ package dist
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/coda-ml/coda/coded"
+	"github.com/coda-ml/coda/internal/alarm"
 )
 
 // soloWorker serves one end of a connection and gives the other.
@@ -130,6 +133,71 @@ func TestWorkerCannotGive(t *testing.T) {
 	if m := hear(t, conn); m.Kind != KindPong {
 		t.Errorf("answer to a ping is %+v", m.Header)
 	}
+}
+
+// A worker reads on although nobody reads its answers, of which it keeps few.
+func TestWorkerReadsWhileItCannotWrite(t *testing.T) {
+	conn := soloWorker(t)
+	say(t, conn, Header{Kind: KindHello, Role: RoleCoordinator, Run: "r", From: "c"})
+	hear(t, conn)
+	for range 100 {
+		say(t, conn, Header{Kind: KindPing})
+	}
+	say(t, conn, Header{Kind: KindFetch, Layer: "fc1", Round: 4})
+	var heard []Kind
+	for len(heard) < 2 || !slices.Contains(heard, KindState) || !slices.Contains(heard, KindPong) {
+		heard = append(heard, hear(t, conn).Kind)
+		if len(heard) > 4 {
+			t.Fatalf("answers are of kinds %v, want a state and up to three pongs", heard)
+		}
+	}
+}
+
+// countedAlarm counts its settings.
+type countedAlarm struct {
+	*alarm.Coarse
+	set atomic.Int32
+}
+
+func (a *countedAlarm) Set(at time.Time) {
+	a.set.Add(1)
+	a.Coarse.Set(at)
+}
+
+// A paced worker waits by the alarm that it was given, also when that rings early,
+// and not for what is called off.
+func TestPacedWorkerWaitsByItsAlarm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := &countedAlarm{Coarse: alarm.NewCoarse()}
+		cl := newCluster(t, CoordinatorConfig{Slots: 1})
+		cl.start(0, 1, func(cfg *WorkerConfig) { cfg.Pace, cfg.Alarm = 1e-6, clock })
+		m := newToyModel(toyLayer("fc1", coded.Spec{Name: "uncoded", N: 1, K: 1}, 1, 4, 4), 1)
+		cl.place(m)
+		round := coded.Round{Layer: "fc1", Product: coded.Forward, Operand: m.random(100, 4)}
+		const want = 2 * 100 * 4 * 4 * time.Millisecond
+		begin := time.Now()
+		r, err := cl.c.Start(cl.ctx(), round)
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		clock.Coarse.Set(time.Now()) // early
+		synctest.Wait()
+		clock.Coarse.Set(begin.Add(want))
+		if _, err := r.Wait(cl.ctx()); err != nil || time.Since(begin) != want || clock.set.Load() != 1 {
+			t.Errorf("%v after %v, the alarm was set %d times; want %v and once", err, time.Since(begin), clock.set.Load(), want)
+		}
+		r.Release()
+		if r, err = cl.c.Start(cl.ctx(), round); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		r.Release()
+		synctest.Wait()
+		if s := cl.workers["worker-1"].w.Stats(); s.Cancelled != 1 || time.Since(begin) != want {
+			t.Errorf("%d tasks called off after %v, want 1 at once", s.Cancelled, time.Since(begin)-want)
+		}
+	})
 }
 
 func TestWorkerRefusesBadHellos(t *testing.T) {

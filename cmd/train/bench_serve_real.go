@@ -11,6 +11,7 @@ import (
 	"github.com/coda-ml/coda/coded"
 	"github.com/coda-ml/coda/dist"
 	"github.com/coda-ml/coda/dist/sim"
+	"github.com/coda-ml/coda/internal/alarm"
 	"github.com/coda-ml/coda/nn/shard"
 )
 
@@ -121,8 +122,13 @@ func (l *liveService) serve(ctx context.Context) (serveRow, error) {
 	if err := l.start(ctx); err != nil {
 		return serveRow{}, err
 	}
-	made := requests[*servingSlot]{slots: l.slots, rate: l.b.Rate, n: max(1, int(l.b.Seconds*l.b.Rate)), seed: l.b.Seed}
+	clock, err := alarm.New()
+	if err != nil {
+		return serveRow{}, err
+	}
+	made := requests[*servingSlot]{slots: l.slots, rate: l.b.Rate, n: max(1, int(l.b.Seconds*l.b.Rate)), seed: l.b.Seed, clock: clock}
 	times, err := made.serve(ctx, l.answer)
+	err = errors.Join(err, clock.Close())
 	if err != nil {
 		return serveRow{}, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/coda-ml/coda/dist"
 	"github.com/coda-ml/coda/dist/plan"
 	"github.com/coda-ml/coda/dist/sim"
+	"github.com/coda-ml/coda/internal/alarm"
 	"github.com/coda-ml/coda/nn"
 	"github.com/coda-ml/coda/nn/train"
 )
@@ -162,8 +163,13 @@ func (e *evalCmd) request(ctx context.Context, set *datasets.Set, model nn.Modul
 		together = 1
 	}
 	config.Threads = max(1, config.Threads/together)
-	made := requests[*nn.Network]{rate: e.Rate, n: e.Requests, seed: flags.Seed}
+	clock, err := alarm.New()
+	if err != nil {
+		return nil, err
+	}
+	made := requests[*nn.Network]{rate: e.Rate, n: e.Requests, seed: flags.Seed, clock: clock}
 	defer func() {
+		err = errors.Join(err, clock.Close())
 		for _, n := range made.slots {
 			err = errors.Join(err, n.Close())
 		}

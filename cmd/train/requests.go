@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/coda-ml/coda/dist"
 )
 
 // requests come by a Poisson process to slots, each of which serves one at a time.
@@ -13,6 +15,7 @@ type requests[S any] struct {
 	rate  float64 // a second; 0: each comes when a slot is free
 	n     int
 	seed  uint64
+	clock dist.Alarm // rings when they come
 }
 
 // warmUpRequests do not count: buffers are made, decode weights computed.
@@ -31,15 +34,13 @@ func (r requests[S]) serve(ctx context.Context, do func(ctx context.Context, slo
 	times := make([]float64, warmUpRequests+r.n)
 	var under sync.WaitGroup
 	rng := rand.New(rand.NewPCG(r.seed, 6))
-	timer := time.NewTimer(0)
-	defer timer.Stop()
 	next := time.Now()
 	for i := range times {
 		if r.rate > 0 {
 			next = next.Add(time.Duration(rng.ExpFloat64() / r.rate * float64(time.Second)))
 		}
 		arrival := next
-		slot, ok := r.admit(ctx, timer, arrival, free)
+		slot, ok := r.admit(ctx, arrival, free)
 		if !ok {
 			break
 		}
@@ -59,12 +60,13 @@ func (r requests[S]) serve(ctx context.Context, do func(ctx context.Context, slo
 }
 
 // admit waits for a request's arrival and for a slot.
-func (r requests[S]) admit(ctx context.Context, timer *time.Timer, arrival time.Time, free <-chan S) (slot S, ok bool) {
-	timer.Reset(time.Until(arrival))
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-		return slot, false
+func (r requests[S]) admit(ctx context.Context, arrival time.Time, free <-chan S) (slot S, ok bool) {
+	for r.clock.Set(arrival); time.Now().Before(arrival); {
+		select {
+		case <-r.clock.C():
+		case <-ctx.Done():
+			return slot, false
+		}
 	}
 	select {
 	case slot = <-free:

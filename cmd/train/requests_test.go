@@ -9,13 +9,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/coda-ml/coda/internal/alarm"
 )
 
 // Each request has a slot of its own, and what it waited for one counts.
 func TestRequestsWaitForSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const took = 10 * time.Millisecond
-		made := requests[int]{slots: []int{1, 2}, rate: 100, n: 400, seed: 1}
+		made := requests[int]{slots: []int{1, 2}, rate: 100, n: 400, seed: 1, clock: alarm.NewCoarse()}
 		var mu sync.Mutex
 		busy := map[int]bool{}
 		began := time.Now()
@@ -52,7 +54,7 @@ func TestRequestsWaitForSlots(t *testing.T) {
 // Without a rate the next request comes when the last is served.
 func TestRequestsOneAfterAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		made := requests[int]{slots: []int{1}, n: 5}
+		made := requests[int]{slots: []int{1}, n: 5, clock: alarm.NewCoarse()}
 		times, err := made.serve(t.Context(), func(context.Context, int, int) error { time.Sleep(time.Second); return nil })
 		for _, s := range times {
 			if s != 1 {
@@ -64,7 +66,7 @@ func TestRequestsOneAfterAnother(t *testing.T) {
 
 func TestRequestsEnd(t *testing.T) {
 	var calls atomic.Int32
-	made := requests[int]{slots: []int{1}, n: 100}
+	made := requests[int]{slots: []int{1}, n: 100, clock: alarm.NewCoarse()}
 	_, err := made.serve(t.Context(), func(context.Context, int, int) error {
 		if calls.Add(1) == 3 {
 			return errBroken

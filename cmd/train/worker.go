@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/coda-ml/coda/dist"
+	"github.com/coda-ml/coda/internal/alarm"
 	"github.com/coda-ml/coda/nn/shard"
 )
 
@@ -133,9 +134,14 @@ func (w *workerCmd) serve(ctx context.Context, t terminal, key dist.Key, faults 
 	if err := errors.Join(listener.Reach(ctx, members.Self().Addr), members.Reach(ctx)); err != nil && ctx.Err() == nil {
 		log.Warn("other machines may not reach this worker: see --bind, --data and --advertise", "err", err)
 	}
+	clock, err := alarm.New()
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	defer func() { err = errors.Join(err, clock.Close()) }()
 	worker, err := dist.NewWorker(dist.WorkerConfig{
 		Name: w.Name, Addr: members.Self().Addr, Handlers: shard.Factories(), Dial: wire.Dial, Pace: w.Pace, Seats: w.Seats, Log: log,
-		Slow: faults.slowness, Tamper: faults.tamper,
+		Alarm: clock, Slow: faults.slowness, Tamper: faults.tamper,
 	})
 	if err != nil {
 		return errors.Join(err, listener.Close())
