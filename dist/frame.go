@@ -105,7 +105,7 @@ func (fw *frameWriter) prepare(m *Message) error {
 	}
 	fw.head.Reset()
 	fw.head.Write(fw.tail[:]) // room for the length
-	if err := fw.enc.Encode(&fw.header); err != nil {
+	if err := encodeHeader(fw.enc, &fw.header); err != nil {
 		return fmt.Errorf("%w: %w", ErrFrameHeader, err)
 	}
 	n := fw.head.Len() - 4
@@ -277,7 +277,7 @@ func (fr *frameReader) decode(head []byte, h *Header) error {
 	}
 	fr.src.Reset(head)
 	fr.dec.Reset(&fr.src)
-	if err := fr.dec.Decode(h); err != nil {
+	if err := decodeHeader(fr.dec, h); err != nil {
 		return fmt.Errorf("%w: %w", ErrFrameHeader, err)
 	}
 	return nil
