@@ -92,13 +92,14 @@ func newConn(raw net.Conn, s stream) *Conn {
 	return c
 }
 
-// Send writes one message. It only reads m, so that the same message may be
-// sent to several peers at once; its tensors must not change until Send
-// returns. A message that breaks a bound is refused and nothing is sent. If
-// the context ends in the middle of the message, the connection is closed,
-// since the peer could not find the next message: give Send a context that
-// ends when the peer is given up, not when the answer is no longer wanted.
-func (c *Conn) Send(ctx context.Context, m *Message) error {
+// Send writes messages, small ones in a single system call. It only reads them, so
+// that the same message may be sent to several peers at once; their tensors must
+// not change until Send returns. A message that breaks a bound is refused, and
+// neither it nor those after it are sent. If the context ends in the middle of a
+// message, the connection is closed, since the peer could not find the next one:
+// give Send a context that ends when the peer is given up, not when the answer is
+// no longer wanted.
+func (c *Conn) Send(ctx context.Context, ms ...*Message) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("send to %s: %w", c.RemoteAddr(), err)
 	}
@@ -111,13 +112,13 @@ func (c *Conn) Send(ctx context.Context, m *Message) error {
 		return fmt.Errorf("send to %s: %w", c.RemoteAddr(), net.ErrClosed)
 	}
 	c.wr.limit = c.MaxBytes
-	if err := c.wr.prepare(m); err != nil {
-		return fmt.Errorf("send to %s: %w", c.RemoteAddr(), err)
-	}
-	n, err := c.write(ctx, m)
+	n, refused, err := c.write(ctx, ms)
 	c.out.Add(n)
-	if err == nil {
+	if err == nil && refused == nil {
 		return nil
+	}
+	if err == nil {
+		return fmt.Errorf("send to %s: %w", c.RemoteAddr(), refused)
 	}
 	if n > 0 {
 		c.Close() // half a message is on the wire
@@ -132,7 +133,8 @@ func (c *Conn) Send(ctx context.Context, m *Message) error {
 	return fmt.Errorf("send to %s: %w", c.RemoteAddr(), err)
 }
 
-func (c *Conn) write(ctx context.Context, m *Message) (int64, error) {
+// write writes messages up to the first that is refused.
+func (c *Conn) write(ctx context.Context, ms []*Message) (n int64, refused, err error) {
 	c.sending = ctx
 	if ctx.Done() != nil {
 		ended := make(chan struct{})
@@ -147,11 +149,20 @@ func (c *Conn) write(ctx context.Context, m *Message) (int64, error) {
 		}()
 	}
 	c.io.hold()
-	n, err := c.wr.write(m)
-	if err == nil {
+	for _, m := range ms {
+		if refused = c.wr.prepare(m); refused != nil {
+			break
+		}
+		var sent int64
+		sent, err = c.wr.write(m)
+		if n += sent; err != nil {
+			break
+		}
+	}
+	if err == nil && n > 0 {
 		err = c.beforeWrite()
 	}
-	return n, errors.Join(err, c.io.release())
+	return n, refused, errors.Join(err, c.io.release())
 }
 
 // beforeWrite sets the deadline of the next piece.

@@ -74,6 +74,53 @@ func TestConnCarriesMessagesInOrder(t *testing.T) {
 	}
 }
 
+// countingConn counts what is written at a time.
+type countingConn struct {
+	net.Conn
+	writes int
+}
+
+func (c *countingConn) Write(p []byte) (int, error) {
+	c.writes++
+	return c.Conn.Write(p)
+}
+
+// Small messages that are sent together leave in one write. One that breaks a bound
+// is refused with those after it, and the connection goes on.
+func TestConnSendsSeveral(t *testing.T) {
+	noLeaks(t)
+	x, y := net.Pipe()
+	raw := &countingConn{Conn: x}
+	a, b := NewConn(raw), NewConn(y)
+	defer b.Close()
+	defer a.Close()
+	a.MaxBytes = 400
+	sent := make(chan error, 1)
+	ping := func(layer string) *Message { return &Message{Header: Header{Kind: KindPing, Layer: layer}} }
+	operand := &Message{Header: Header{Kind: KindOperand, Layer: "x"}, Tensors: []coded.Tensor{coded.NewTensor(100)}}
+	go func() { sent <- a.Send(t.Context(), ping("1"), operand, ping("2")) }()
+	wantMessage(t, b, KindPing, "1", 0)
+	wantMessage(t, b, KindOperand, "x", 1)
+	wantMessage(t, b, KindPing, "2", 0)
+	if err := receive(t, sent); err != nil || raw.writes != 1 {
+		t.Errorf("%v after %d writes, want 1", err, raw.writes)
+	}
+	large := &Message{Header: Header{Kind: KindOperand}, Tensors: []coded.Tensor{coded.NewTensor(101)}}
+	go func() { sent <- a.Send(t.Context(), ping("3"), large, ping("4")) }()
+	wantMessage(t, b, KindPing, "3", 0)
+	if err := receive(t, sent); !errors.Is(err, ErrFrameSize) {
+		t.Errorf("error is %v, want %v", err, ErrFrameSize)
+	}
+	if err := a.Send(t.Context(), large); !errors.Is(err, ErrFrameSize) {
+		t.Errorf("error is %v, want %v", err, ErrFrameSize)
+	}
+	go func() { sent <- a.Send(t.Context(), ping("5")) }()
+	wantMessage(t, b, KindPing, "5", 0)
+	if err := receive(t, sent); err != nil || a.BytesOut() != b.BytesIn() {
+		t.Errorf("%v; %d bytes out, %d in", err, a.BytesOut(), b.BytesIn())
+	}
+}
+
 func TestConnSendsConcurrently(t *testing.T) {
 	noLeaks(t)
 	a, b := securePair(t)

@@ -90,7 +90,9 @@
 // schedules in virtual time.
 //
 // Kept operands and updates form one ordered log, which is streamed to each
-// worker by a goroutine of its own, from that connection's cursor. A shard's
+// worker by a goroutine of its own, from that connection's cursor; what is short and
+// follows from an answer, the next task above all, is written by the goroutine that
+// reads the answer. An operand and its first tasks leave in one write. A shard's
 // version is the number of updates that it has applied; a product is computed at
 // the version that it was started at, by workers at most one update behind. A
 // worker that the log has left behind, or that is new, is repaired after some

@@ -44,7 +44,6 @@ var headerFields = [...]headerField{
 	heldField("i", func(h *Header) *[]Held { return &h.Held }),
 	floatField("g", func(h *Header) *float64 { return &h.Flops }),
 	intField("m", func(h *Header) *int64 { return &h.Nanos }),
-	intField("A", func(h *Header) *int { return &h.Seat }),
 	intField("B", func(h *Header) *int { return &h.Seats }),
 	shapesField("x", func(h *Header) *[][]int { return &h.Shapes }),
 	textField("z", func(h *Header) *string { return &h.DType }),

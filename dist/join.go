@@ -81,11 +81,12 @@ func (c *Coordinator) enter(l *line, held []Held) {
 	go func() {
 		defer c.wg.Done()
 		defer close(l.done)
+		// Close also gives up on a worker that takes the goodbye but never answers it.
+		defer context.AfterFunc(l.ctx, func() { l.conn.Close() })()
 		if err := c.send(l); err != nil {
 			c.leave(l, err)
 		}
-		// Close gives up on a worker that takes the goodbye but never answers it.
-		defer context.AfterFunc(l.ctx, func() { l.conn.Close() })()
+		c.forgo(l)
 		<-reader
 	}()
 	c.heal()

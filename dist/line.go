@@ -29,7 +29,9 @@ type line struct {
 	done       chan struct{} // closed when both goroutines have returned
 
 	gone    bool
-	sending bool       // the sender is writing
+	sending bool       // a batch is being written, or is left
+	again   bool       // somebody wanted to send meanwhile
+	left    *batch     // for the sender, by the reader
 	cursor  uint64     // position in the log of the next entry to look at
 	urgent  []*Message // go out before anything else
 	ordered []orderedMessage
@@ -152,58 +154,13 @@ func (l *link) order(pos uint64, m *Message) {
 	signal(l.wake)
 }
 
-// send writes what the worker needs until the connection ends.
-func (c *Coordinator) send(l *line) error {
-	for {
-		m, sent := c.nextMessage(l)
-		if m == nil {
-			select {
-			case <-l.wake:
-				continue
-			case <-l.ctx.Done():
-				return context.Cause(l.ctx)
-			}
-		}
-		err := l.conn.Send(l.ctx, m)
-		if sent != nil {
-			sent()
-		}
-		c.sentOne(l)
-		if err != nil {
-			return err
-		}
-		if m.Kind == KindBye {
-			return nil
-		}
-	}
-}
-
-// nextMessage decides what a worker is sent next, nil for nothing now. sent is
-// called when the message has gone out, or failed to.
+// choose decides what a worker is sent next, nil for nothing now. sent is called
+// when the message has gone out, or failed to.
 //
 // Cancellations come first. Then a task, if the worker has room for one and
 // what the task needs has been sent; else the operations that everyone must be
 // told. So an operand always precedes its tasks, and the way to the next task's
 // operand is never blocked by anything but the log itself.
-func (c *Coordinator) nextMessage(l *line) (m *Message, sent func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	m, sent = c.choose(l)
-	l.sending = m != nil
-	return m, sent
-}
-
-// sentOne notes that the worker has taken a message.
-func (c *Coordinator) sentOne(l *line) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	l.sending = false
-	if l.healLater {
-		l.healLater = false
-		c.heal()
-	}
-}
-
 func (c *Coordinator) choose(l *line) (m *Message, sent func()) {
 	if l.gone {
 		return nil, nil // its slots may be others' already

@@ -192,7 +192,7 @@ func TestNoTaskForTheGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Release()
-	if m, _ := cl.c.nextMessage(gone.line); m != nil {
-		t.Errorf("a line that is gone is given a message of kind %d", m.Kind)
+	if b := cl.c.next(gone.line); b != nil {
+		t.Errorf("a line that is gone is given a message of kind %d", b.messages[0].Kind)
 	}
 }

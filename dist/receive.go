@@ -27,8 +27,15 @@ func (c *Coordinator) receive(l *line) error {
 		} else {
 			err = c.judged(l, &m, wrong)
 		}
+		var answer *batch
+		if err == nil {
+			answer = c.reply(l)
+		}
 		c.mu.Unlock()
 		c.recycle(m.Tensors)
+		if answer != nil {
+			err = c.write(l, answer)
+		}
 		if err != nil {
 			return err
 		}
@@ -111,7 +118,6 @@ func (c *Coordinator) onResult(l *link, m *Message) error {
 	}
 	key := taskKey{m.Round, m.Chunk}
 	task, asked := l.tasks[key]
-	defer signal(l.wake)
 	w, took := c.answered(l, m)
 	r := c.active(m.Round)
 	if !asked || r == nil {

@@ -59,7 +59,7 @@ func (s *session) savedState(h *heldShard, number uint64) []coded.Tensor {
 // cannotPlace tells the coordinator that there is no copy to place.
 func (s *session) cannotPlace(asked Header) {
 	m := &Message{Header: Header{Kind: KindApplied, Layer: asked.Layer, Round: asked.Round, Slot: asked.Slot, Error: "no such copy"}}
-	s.wg.Go(func() { s.send(m, nil) }) // not from the reader, which must not wait for the writer
+	s.sendLater(m, nil)
 }
 
 // Keep makes the workers keep copies of their shards as they are now, in place of

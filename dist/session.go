@@ -11,9 +11,10 @@ import (
 )
 
 // session is a worker's service to a connection of a coordinator. A reader sorts what
-// arrives into queues, one goroutine computes, one writes. So a cancellation is seen
-// between two chunks, and a slow network does not stop the computing until the out
-// queue is full.
+// arrives into queues, one goroutine computes and writes short answers, one writes long
+// ones and those behind them. So a cancellation is seen between two chunks, and a slow
+// network does not stop the computing until the out queue is full, or what the socket
+// takes.
 type session struct {
 	w    *Worker
 	conn *Conn
@@ -24,6 +25,8 @@ type session struct {
 	done   chan struct{}  // closed by Worker.serve when all is over
 	wg     sync.WaitGroup // reader, computer, writer, donations under way
 	out    chan outgoing  // capacity outQueue; never closed
+	unsent atomic.Int32   // messages in it, or on their way past it
+	pongs  atomic.Int32   // of those
 	wake   chan struct{}  // capacity 1: the computer looks again
 	queued atomic.Int64   // bytes of the operands that wait
 	busy   time.Time      // until when the device that the worker is like has worked; of the computing goroutine
@@ -139,11 +142,14 @@ func (s *session) lastWords(m *Message) {
 	const grace = 2 * time.Second
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
+	s.unsent.Add(1)
 	select {
 	case s.out <- outgoing{m, nil}:
 	case <-timer.C:
+		s.unsent.Add(-1)
 		return
 	case <-s.ctx.Done():
+		s.unsent.Add(-1)
 		return
 	}
 	select {
@@ -214,14 +220,48 @@ func (s *session) releaseAll() {
 	s.tasks = nil
 }
 
-// send queues a message for the writer.
+// send sends a message or queues it for the writer.
 func (s *session) send(m *Message, sent func()) {
+	o := outgoing{m, sent}
+	if s.unsent.Add(1) == 1 && o.short() {
+		s.put(o)
+		return
+	}
 	select {
-	case s.out <- outgoing{m, sent}:
+	case s.out <- o:
 	case <-s.ctx.Done():
-		if sent != nil {
-			sent()
-		}
+		s.unsent.Add(-1)
+		o.settle()
+	}
+}
+
+// short messages do not wait for the writer if there is no other message: to wake
+// it takes longer than to write them.
+func (o outgoing) short() bool {
+	size := 0
+	for _, t := range o.m.Tensors {
+		size += 4 * len(t.Data)
+	}
+	return size <= shortMessage
+}
+
+// shortMessage is less than what a socket takes while the other side is busy.
+const shortMessage = 64 << 10
+
+func (o outgoing) settle() {
+	if o.sent != nil {
+		o.sent()
+	}
+}
+
+// put writes a message. The end of the session closes the connection, and so ends
+// the wait.
+func (s *session) put(o outgoing) {
+	err := s.conn.Send(context.Background(), o.m)
+	s.unsent.Add(-1)
+	o.settle()
+	if err != nil {
+		s.stop(err)
 	}
 }
 
@@ -229,14 +269,7 @@ func (s *session) write() {
 	for {
 		select {
 		case o := <-s.out:
-			err := s.conn.Send(s.ctx, o.m)
-			if o.sent != nil {
-				o.sent()
-			}
-			if err != nil {
-				s.stop(err)
-				return
-			}
+			s.put(o)
 		case <-s.ctx.Done():
 			return
 		}
@@ -265,7 +298,9 @@ func (s *session) read() error {
 		if err != nil {
 			return err
 		}
-		signal(s.wake)
+		if m.Kind != KindOperand || m.Keep { // else there is nothing to do before its tasks come
+			signal(s.wake)
+		}
 	}
 }
 

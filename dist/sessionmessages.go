@@ -14,7 +14,7 @@ import (
 func (s *session) handle(m *Message) error {
 	switch m.Kind {
 	case KindPing:
-		s.send(&Message{Header: Header{Kind: KindPong}}, nil)
+		s.pong()
 		return nil
 	case KindPong:
 		return nil
@@ -280,6 +280,21 @@ func (s *session) cannotGive(asked Header, reason string) {
 		kind = KindState
 	}
 	m := &Message{Header: Header{Kind: kind, Layer: asked.Layer, Round: asked.Round, Slot: asked.Slot, Error: reason}}
-	// Not from the reader, which must not wait for the writer.
-	s.wg.Go(func() { s.send(m, nil) })
+	s.sendLater(m, nil)
+}
+
+// pong answers a ping, unless an answer waits that has not been written yet: of
+// two, one at most has been.
+func (s *session) pong() {
+	if s.pongs.Add(1) > 2 {
+		s.pongs.Add(-1)
+		return
+	}
+	s.sendLater(&Message{Header: Header{Kind: KindPong}}, func() { s.pongs.Add(-1) })
+}
+
+// sendLater sends a message for the reader, which must not wait: the coordinator may
+// read nothing before what it sends is read.
+func (s *session) sendLater(m *Message, sent func()) {
+	s.wg.Go(func() { s.send(m, sent) })
 }

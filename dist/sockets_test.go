@@ -43,7 +43,7 @@ type socketWorker struct {
 	stop     func()
 }
 
-func serveSocket(t *testing.T, wire Wire, name string) *socketWorker {
+func serveSocket(t testing.TB, wire Wire, name string) *socketWorker {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	l, err := wire.Listen(ctx, "127.0.0.1:0")
