@@ -16,10 +16,11 @@ type Follower interface {
 	// Accumulate and Apply are those of Shard.
 	Accumulate(x, dy Tensor) error
 	Apply(u Update) error
-	// Check tests the result of a chunk of a product at a slot, for the operand that
-	// the shard was given (see Layer.Operand). The error is a
-	// *VerifyError or a *ShapeError if it is wrong.
-	Check(p Product, slot, chunk int, x, result Tensor) error
+	// Check tests the result of a chunk of a product at a slot, for the one or two
+	// operands that the shard was given (see Multiply, Layer.Operand). The error is a
+	// *VerifyError or a *ShapeError if it is wrong. The residual is by how much the
+	// result differs, see Rounding.Judge; 0 if that cannot be told.
+	Check(p Product, slot, chunk int, operands []Tensor, result Tensor) (residual float64, err error)
 	// CheckState tests the weights in a slot's state.
 	CheckState(slot int, state []Tensor) error
 }

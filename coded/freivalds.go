@@ -175,9 +175,16 @@ func (e *VerifyError) Error() string {
 // matrix that the Verifier was given. The error is a *VerifyError if it is not, and
 // a *ShapeError if it cannot be. A result that is not finite is never the product.
 func (v *Verifier) Check(result Tensor, x ...Tensor) error {
+	_, err := v.Residual(result, x...)
+	return err
+}
+
+// Residual is Check, and tells by how much the result differs, see Rounding.Judge: the
+// largest of the repetitions.
+func (v *Verifier) Residual(result Tensor, x ...Tensor) (residual float64, err error) {
 	lines, err := v.checkShapes(result, x)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	got, want := make([]float64, lines), make([]float64, lines)
 	for rep, z := range v.signs {
@@ -187,11 +194,13 @@ func (v *Verifier) Check(result Tensor, x ...Tensor) error {
 		for i, k := range v.parts {
 			v.add(want, x[i], k.sums[rep])
 		}
-		if err := v.judge(got, want, result, x); err != nil {
-			return err
+		apart, err := v.judge(got, want, result, x)
+		residual = max(residual, apart)
+		if err != nil {
+			return residual, err
 		}
 	}
-	return nil
+	return residual, nil
 }
 
 // checkShapes returns the number of rows of X F, of columns of F X.
@@ -261,18 +270,18 @@ func addColumnSums(dst []float64, x, w []float32) {
 }
 
 // judge compares the sums of a result with those of the product.
-func (v *Verifier) judge(got, want []float64, result Tensor, x []Tensor) error {
-	err := v.rounding.Judge(got, want, func(line int) (squares, operand float64) {
+func (v *Verifier) judge(got, want []float64, result Tensor, x []Tensor) (residual float64, err error) {
+	residual, wrong := v.rounding.Judge(got, want, func(line int) (squares, operand float64) {
 		for _, part := range x {
 			operand += v.lineSquares(part, line, len(want))
 		}
 		return v.lineSquares(result, line, len(want)), operand
 	})
-	if err != nil {
-		err.Column = v.form == FX
-		return err
+	if wrong != nil {
+		wrong.Column = v.form == FX
+		return residual, wrong
 	}
-	return nil
+	return residual, nil
 }
 
 // Rounding tells which differences between sums with random signs rounding explains:
@@ -293,23 +302,28 @@ const (
 // Judge compares the sums of a result, one for each of its lines, with those of the
 // product, and returns nil if rounding explains all differences. squares gives the
 // sums of squares of a line: of the result, and of the operand's elements that it
-// is made of. It is asked about few lines of an honest result.
-func (r Rounding) Judge(got, want []float64, squares func(line int) (result, operand float64)) *VerifyError {
+// is made of. It is asked about few lines of an honest result. The residual is the
+// norm of all differences over that of the product's sums: of an honest result some
+// 2^-24 sqrt(Terms), as long as the sums do not cancel.
+func (r Rounding) Judge(got, want []float64, squares func(line int) (result, operand float64)) (residual float64, wrong *VerifyError) {
+	var apart float64
 	t := float64(max(1, r.Terms))
 	unit := roundoff * math.Sqrt(t)
-	quick := quickMargin * unit * norm(want) / math.Sqrt(float64(max(1, len(want))))
+	size := norm(want)
+	quick := quickMargin * unit * size / math.Sqrt(float64(max(1, len(want))))
 	for i, w := range want {
 		d := math.Abs(got[i] - w)
+		apart += d * d
 		if d <= quick && !math.IsInf(d, 0) {
 			continue
 		}
 		result, operand := squares(i)
 		limit := unit * (margin*math.Sqrt(result) + (1+r.Off/math.Sqrt(t))*r.Norm*math.Sqrt(operand))
-		if !(d <= limit) || math.IsInf(d, 0) {
-			return &VerifyError{Line: i, Difference: d, Limit: limit}
+		if wrong == nil && (!(d <= limit) || math.IsInf(d, 0)) {
+			wrong = &VerifyError{Line: i, Difference: d, Limit: limit}
 		}
 	}
-	return nil
+	return ratio(math.Sqrt(apart), size), wrong
 }
 
 // lineSquares sums the squares of one of the lines of x.

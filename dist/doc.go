@@ -110,7 +110,9 @@
 // answers wrongly, because it lies or because a bit has flipped in its shard, loses
 // its shards, is left alone for a time that doubles, and is then repaired. A
 // convolution is tested alike, since it is linear in its weights, and so are products
-// with coded batches, for which the weights themselves are known.
+// with coded batches, for which the weights themselves are known, and products of two
+// operands that the coordinator has sent, R = A B of which has R z = A (B z) for signs
+// of that answer alone.
 //
 // # Loads
 //

@@ -246,8 +246,11 @@ func (c *Coordinator) verifyResult(at *line, m *Message) error {
 	operand, v := r.operandOf(m.Slot).retain(), r.place.verifier
 	c.mu.Unlock()
 	defer operand.release()
+	operands := operand.tensors()
+	operands[0] = r.layer.Operand(operands[0], m.Chunk)
 	return c.at(v, r.version, func(f coded.Follower) error {
-		return f.Check(r.Product, m.Slot, m.Chunk, r.layer.Operand(operand.tensor, m.Chunk), m.Tensors[0])
+		_, err := f.Check(r.Product, m.Slot, m.Chunk, operands, m.Tensors[0])
+		return err
 	})
 }
 

@@ -61,13 +61,16 @@ func (f *toyFollower) Apply(u coded.Update) error {
 	return f.fail
 }
 
-func (f *toyFollower) Check(p coded.Product, slot, chunk int, x, result coded.Tensor) error {
-	want, err := f.shards[slot].Multiply(p, x, chunk)
+func (f *toyFollower) Check(p coded.Product, slot, chunk int, operands []coded.Tensor, result coded.Tensor) (residual float64, err error) {
+	want, err := f.shards[slot].Multiply(p, operands[0], chunk)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return alike("result", want, result)
+	return toyResidual, alike("result", want, result)
 }
+
+// toyResidual is what a toyFollower says of all that it believes.
+const toyResidual = 1e-6
 
 func (f *toyFollower) CheckState(slot int, state []coded.Tensor) error {
 	for i, want := range f.shards[slot].State() {

@@ -388,13 +388,23 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// Convolutions are tested as well, resident ones and those with coded batches.
-func TestVerifyConvolutions(t *testing.T) {
-	for _, placement := range []string{"resident", "batch"} {
-		t.Run(placement, func(t *testing.T) {
+// Whatever the placement, of convolutions and of linear layers: a liar is found, and
+// nobody else.
+func TestVerifyPlacements(t *testing.T) {
+	for name, rules := range map[string]string{
+		"resident": `{layer: "*", placement: resident}`,
+		"batch":    `{layer: "*", placement: batch}`,
+		"gradient": `{layer: "*", placement: batch, k: 3, gradient: workers}`,
+		"shipped":  `{layer: conv1, placement: local}, {layer: "*", placement: shipped, code: ortho-polynomial}`,
+		"summed":   `{layer: conv1, placement: local}, {layer: "*", placement: shipped, code: matdot, k: 3}`,
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
+			if err := os.WriteFile("run.yaml", []byte("placements: ["+rules+"]\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
 			rest, status := start(t, "run", "--dataset=synthetic", "--model=lenet", "--steps=30", "--batch=16", "--json=-",
-				"--placement="+placement, "--verify", "--inject=corrupt:2@p=1").wait()
+				"-c", "run.yaml", "--verify", "--inject=corrupt:2@p=1").wait()
 			if status != exitDone || !strings.Contains(rest, `"worker":"worker-2","state":"quarantined"`) {
 				t.Errorf("exit status %d, want 0 after a quarantine: %s", status, rest)
 			}

@@ -128,8 +128,8 @@ func (w *BatchFollower) Apply(u coded.Update) error {
 }
 
 // Check implements coded.Follower.
-func (w *BatchFollower) Check(p coded.Product, slot, chunk int, x, result coded.Tensor) error {
-	return w.products.Check(p, slot, chunk, x, result)
+func (w *BatchFollower) Check(p coded.Product, slot, chunk int, operands []coded.Tensor, result coded.Tensor) (residual float64, err error) {
+	return w.products.Check(p, slot, chunk, operands, result)
 }
 
 // CheckState implements coded.Follower.

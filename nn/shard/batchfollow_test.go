@@ -63,7 +63,7 @@ func TestBatchFollower(t *testing.T) {
 				for i, v := range y.Data {
 					y.Data[i] = v + 1e-2
 					var wrong *coded.VerifyError
-					if err := f.follower.Check(p, slot, chunk, x, y); !errors.As(err, &wrong) {
+					if err := f.check(p, slot, chunk, x, y); !errors.As(err, &wrong) {
 						t.Errorf("%s product, slot %d, chunk %d: entry %d is off: %v", p, slot, chunk, i, err)
 					}
 					y.Data[i] = v
@@ -72,7 +72,7 @@ func TestBatchFollower(t *testing.T) {
 			x := f.operand(coded.Forward)
 			old := f.multiply(coded.Forward, 2, 1, x)
 			f.train(coded.Update{Step: 7, LR: 1, Scale: 1}, 1)
-			if err := f.follower.Check(coded.Forward, 2, 1, x, old); err == nil {
+			if err := f.check(coded.Forward, 2, 1, x, old); err == nil {
 				t.Error("a result of before the update is believed")
 			}
 		})

@@ -2,7 +2,6 @@ package shard
 
 import (
 	"math/rand/v2"
-	"slices"
 
 	"github.com/coda-ml/coda/coded"
 	"github.com/coda-ml/coda/internal/kernel"
@@ -128,145 +127,52 @@ func (w *Conv2dFollower) gradient(f *followed, g kernel.Conv, x, dy []float32) {
 }
 
 // Check implements coded.Follower.
-func (w *Conv2dFollower) Check(p coded.Product, slot, chunk int, x, result coded.Tensor) error {
-	f, row, err := w.asked(p, slot, chunk)
+func (w *Conv2dFollower) Check(p coded.Product, slot, chunk int, operands []coded.Tensor, result coded.Tensor) (residual float64, err error) {
+	f, row, err := w.asked(p, slot, chunk, operands)
 	if err != nil {
-		return err
+		return 0, err
 	}
+	x := operands[0]
 	c, err := w.config.cut(p, x.Shape, f.blocks, w.tasks)
 	if err == nil && len(x.Data) != elements(x.Shape) {
 		err = &coded.ShapeError{What: "verify: operand", Got: x.Shape, Elements: len(x.Data)}
 	}
 	if err != nil {
-		return w.wrong(p, slot, chunk, err)
+		return 0, w.wrong(p, slot, chunk, err)
 	}
 	chunks, at := w.tasks, chunk
 	if w.rows {
 		c.byBatch, chunks, at = true, 1, 0
 	}
 	if !c.byBatch && f.parts < chunks {
-		return nil
+		return 0, nil
 	}
 	s := w.scratch.Get().(*checkScratch)
 	defer w.scratch.Put(s)
-	t := convTest{checkScratch: s, config: w.config, product: p, f: f, x: x, result: result}
-	if err := t.run(c, row, chunks, at, w.off()); err != nil {
-		return w.wrong(p, slot, chunk, err)
+	t := convTest{checkScratch: s, config: w.config, product: p, result: result}
+	if residual, err = t.followed(f, c, x, row, chunks, at, w.off()); err != nil {
+		return residual, w.wrong(p, slot, chunk, err)
 	}
-	return nil
+	return residual, nil
 }
 
-// convTest tests one result.
-type convTest struct {
-	*checkScratch
-	config    Conv2dConfig
-	product   coded.Product
-	f         *followed
-	x, result coded.Tensor // x without the samples of other chunks
-	plane     int          // of the result
-}
-
-func (t *convTest) run(c cut, row []float64, chunks, chunk int, off float64) error {
-	lo, hi := c.bounds(chunks, chunk)
-	samples, channels := c.size(lo, hi)
-	want := [...]int{samples, c.groups * channels, c.plane[0], c.plane[1]}
-	if !shaped(t.result, want[:]) {
-		return &coded.ShapeError{What: "verify: result", Got: slices.Clone(t.result.Shape), Elements: len(t.result.Data), Want: slices.Clone(want[:])}
+// followed tests a result with the sums that are followed.
+func (t *convTest) followed(f *followed, c cut, x coded.Tensor, row []float64, chunks, chunk int, off float64) (residual float64, err error) {
+	lo, hi, err := t.begin(c, chunks, chunk)
+	if err != nil {
+		return 0, err
 	}
-	t.plane = c.plane[0] * c.plane[1]
 	first, last := chunk, chunk+1 // parts
 	if c.byBatch {
-		size := len(t.x.Data) / c.batch
-		t.x.Data = t.x.Data[lo*size : hi*size]
-		first, last, lo, hi = 0, t.f.parts, 0, t.f.rows
+		first, last = 0, f.parts
 	}
-	filter := t.sums.resize(t.f.lines, t.f.each)
-	t.f.slot(filter.Data, row, first, last)
-	t.sumChannels(lo, hi)
-	t.convolve(samples, c.plane, filter.Data)
-	r := t.f.rounding(row, max(len(filter.Data), want[1]), off)
-	if wrong := r.Judge(t.got, t.want, t.squares); wrong != nil {
-		return wrong
-	}
-	return nil
-}
-
-// sumChannels adds up the channels lo to hi of every group of the result.
-func (t *convTest) sumChannels(lo, hi int) {
 	t.signs = t.signs[:0]
-	for group := range t.f.groups {
-		t.signs = append(t.signs, t.f.signs[group*t.f.rows+lo:group*t.f.rows+hi]...)
+	for group := range f.groups {
+		t.signs = append(t.signs, f.signs[group*f.rows+lo:group*f.rows+hi]...)
 	}
-	samples, size := t.result.Shape[0], t.result.Shape[1]*t.plane
-	sums := t.line.resize(t.plane).Data
-	t.got = t.got[:0]
-	for n := range samples {
-		t.rows = planes(t.rows[:0], t.result.Data[n*size:(n+1)*size], t.plane)
-		kernel.Combine(sums, t.signs, t.rows)
-		t.got = widen(t.got, sums)
-	}
-	clear(t.rows)
-}
-
-// convolve computes what the sums should be.
-func (t *convTest) convolve(samples int, plane []int, filter []float32) {
-	g := t.config.geometry(samples, plane[0], plane[1])
-	g.Groups = 1
-	sums := t.line.resize(samples * t.plane).Data
-	if t.product == coded.Forward {
-		g.CO, g.H, g.W = 1, t.x.Shape[2], t.x.Shape[3]
-		kernel.ConvForward(nil, g, t.x.Data, filter, nil, sums, false, &t.ws)
-	} else {
-		g.CI = 1
-		kernel.ConvBackwardInput(nil, g, t.x.Data, filter, sums, &t.ws)
-	}
-	t.want = widen(t.want[:0], sums)
-}
-
-// squares gives the sums of squares at a place of a sample: of the channels of the
-// result, and of what of the operand they are made of.
-func (t *convTest) squares(place int) (result, operand float64) {
-	sample, at := place/t.plane, place%t.plane
-	size := t.result.Shape[1] * t.plane
-	for i := sample*size + at; i < (sample+1)*size; i += t.plane {
-		result += float64(t.result.Data[i]) * float64(t.result.Data[i])
-	}
-	width := t.result.Shape[3]
-	channels, xh, xw := t.x.Shape[1], t.x.Shape[2], t.x.Shape[3]
-	x := t.x.Data[sample*channels*xh*xw:][:channels*xh*xw]
-	for kh := range t.config.KernelH {
-		h, ok := t.source(at/width, kh, xh)
-		if !ok {
-			continue
-		}
-		for kw := range t.config.KernelW {
-			w, ok := t.source(at%width, kw, xw)
-			for i := h*xw + w; ok && i < len(x); i += xh * xw {
-				operand += float64(x[i]) * float64(x[i])
-			}
-		}
-	}
-	return result, operand
-}
-
-// source returns the row (or column) of the operand that a tap of the kernel takes to
-// a row of the result.
-func (t *convTest) source(at, tap, size int) (int, bool) {
-	c := t.config
-	from := at*c.Stride - c.Padding + tap*c.Dilation
-	if t.product == coded.Backward {
-		from = at + c.Padding - tap*c.Dilation
-		if from%c.Stride != 0 {
-			return 0, false
-		}
-		from /= c.Stride
-	}
-	return from, from >= 0 && from < size
-}
-
-func widen(dst []float64, x []float32) []float64 {
-	for _, v := range x {
-		dst = append(dst, float64(v))
-	}
-	return dst
+	filter := t.sums.resize(f.lines, f.each)
+	f.slot(filter.Data, row, first, last)
+	t.sumChannels()
+	t.convolve(t.operand(c, x, chunks, chunk), filter.Data)
+	return t.judge(f.rounding(row, max(len(filter.Data), t.result.Shape[1]), off))
 }

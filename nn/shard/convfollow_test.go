@@ -109,7 +109,7 @@ func TestConvFollowerRefusesWrongResults(t *testing.T) {
 			refused := func(what string, p coded.Product, slot, chunk int, x, y coded.Tensor) {
 				t.Helper()
 				var wrong *coded.VerifyError
-				if err := f.follower.Check(p, slot, chunk, x, y); !errors.As(err, &wrong) {
+				if err := f.check(p, slot, chunk, x, y); !errors.As(err, &wrong) {
 					t.Errorf("%s product, slot %d, chunk %d: %s: %v", p, slot, chunk, what, err)
 				}
 			}
@@ -134,10 +134,10 @@ func TestConvFollowerRefusesWrongResults(t *testing.T) {
 			f.train(coded.Update{Step: 6, LR: 1e-2, Scale: 1}, 1)
 			refused("of before the update", coded.Forward, 2, 1, x, old)
 			var shape *coded.ShapeError
-			if err := f.follower.Check(coded.Forward, 2, 1, x, coded.NewTensor(3, 3)); !errors.As(err, &shape) {
+			if err := f.check(coded.Forward, 2, 1, x, coded.NewTensor(3, 3)); !errors.As(err, &shape) {
 				t.Errorf("a result of another shape: %v", err)
 			}
-			if err := f.follower.Check(coded.Forward, 2, 1, coded.NewTensor(3, 3), old); err == nil {
+			if err := f.check(coded.Forward, 2, 1, coded.NewTensor(3, 3), old); err == nil {
 				t.Error("a result for an operand of another shape is believed")
 			}
 		})
@@ -160,7 +160,7 @@ func TestConvFollowerFindsSoftErrors(t *testing.T) {
 					data[4] = math.Float32frombits(math.Float32bits(before) ^ 1<<bit)
 					x, found := f.operand(p), false
 					for chunk := range f.layer.Chunks {
-						found = found || f.follower.Check(p, 3, chunk, x, f.multiply(p, 3, chunk, x)) != nil
+						found = found || f.check(p, 3, chunk, x, f.multiply(p, 3, chunk, x)) != nil
 					}
 					if !found {
 						t.Errorf("tensor %d: %g in place of %g was not found in the %s product", tensor, data[4], before, p)
@@ -184,7 +184,7 @@ func TestWrongMomentumShowsInTheWeights(t *testing.T) {
 	f.honest("with a wrong momentum")
 	f.train(coded.Update{Step: 1, LR: 1e-2, Momentum: 0.9, Scale: 1}, 1)
 	x := f.operand(coded.Forward)
-	if err := f.follower.Check(coded.Forward, 3, 0, x, f.multiply(coded.Forward, 3, 0, x)); err == nil {
+	if err := f.check(coded.Forward, 3, 0, x, f.multiply(coded.Forward, 3, 0, x)); err == nil {
 		t.Error("the product of weights that a wrong momentum has changed is believed")
 	}
 }
@@ -200,15 +200,15 @@ func TestConvFollowerMergesParts(t *testing.T) {
 		y.Data[3] += 1
 		return y
 	}
-	if err := f.follower.Check(coded.Forward, 2, 1, one, wrong(one)); err == nil {
+	if err := f.check(coded.Forward, 2, 1, one, wrong(one)); err == nil {
 		t.Error("before an update a wrong answer cut by channels is believed")
 	}
 	f.train(coded.Update{Step: 1, LR: 1e-3, Momentum: 0.9, Scale: 1}, 1)
-	if err := f.follower.Check(coded.Forward, 2, 1, one, wrong(one)); err != nil {
+	if err := f.check(coded.Forward, 2, 1, one, wrong(one)); err != nil {
 		t.Errorf("an answer that cannot be tested is refused: %v", err)
 	}
 	x := f.operand(coded.Forward)
-	if err := f.follower.Check(coded.Forward, 2, 1, x, wrong(x)); err == nil {
+	if err := f.check(coded.Forward, 2, 1, x, wrong(x)); err == nil {
 		t.Error("a wrong answer cut by samples is believed")
 	}
 	f.honest("after the update")
@@ -232,7 +232,7 @@ func TestConvFollowerOfSparseOperands(t *testing.T) {
 			}
 		}
 		for chunk := range 2 {
-			if err := f.follower.Check(p, 1, chunk, x, f.multiply(p, 1, chunk, x)); err != nil {
+			if err := f.check(p, 1, chunk, x, f.multiply(p, 1, chunk, x)); err != nil {
 				t.Errorf("a right result is refused: %v", err)
 			}
 		}
@@ -242,8 +242,8 @@ func TestConvFollowerOfSparseOperands(t *testing.T) {
 func TestConvFollowerErrors(t *testing.T) {
 	f := followConv(t, with(conv3x3(8, 8), func(c *shard.Conv2dConfig) { c.Backward = false }), trigonometric(6, 4), 2, 4, 4)
 	x, y := f.operand(coded.Forward), coded.NewTensor(3, 8, 4, 4)
-	wantError(t, f.follower.Check(coded.Backward, 0, 0, x, y), "layer conv1", "unknown or missing backward")
-	wantError(t, f.follower.Check(coded.Forward, 6, 0, x, y), "slot 6, chunk 0")
+	wantError(t, f.check(coded.Backward, 0, 0, x, y), "layer conv1", "unknown or missing backward")
+	wantError(t, f.check(coded.Forward, 6, 0, x, y), "slot 6, chunk 0")
 	wantError(t, f.follower.Reset([]coded.ShardState{{}}), "follow: slot 0: state of")
 	wantError(t, f.follower.Accumulate(coded.NewTensor(2, 7, 4, 4), y), "layer conv1: X: operand of shape [2 7 4 4]")
 	wantError(t, f.follower.Accumulate(x, coded.NewTensor(3, 8, 4, 5)), "layer conv1: dY has shape [3 8 4 5]")
@@ -261,7 +261,7 @@ func TestConvFollowerAllocatesNoTensor(t *testing.T) {
 	b := steady.Bytes(1, func() { // in several the race detector empties the pool of scratch memory
 		for chunk, y := range results {
 			// The results are of the first step: a test that ends in an error costs as much.
-			if err := f.follower.Check(coded.Forward, 1, chunk, x, y); err == nil && step > 0 {
+			if err := f.check(coded.Forward, 1, chunk, x, y); err == nil && step > 0 {
 				t.Fatal("a result of before the updates is believed")
 			}
 		}
@@ -313,7 +313,7 @@ func BenchmarkConvTest(b *testing.B) {
 		b.Run("test/"+shape, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := f.Check(coded.Forward, 1, 3, x, y); err != nil {
+				if _, err := f.Check(coded.Forward, 1, 3, []coded.Tensor{x}, y); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -52,7 +52,9 @@
 // Followers, by [Followers], know sums of the weights with secret signs and tell
 // from them whether answers and states are right (Freivalds' test), without any shard.
 // They follow the momenta as well, which they need, but do not test them: a wrong
-// momentum is found by the weights that come of it. Gradients are not tested.
+// momentum is found by the weights that come of it. Where both factors of a product
+// are sent, shipped layers and gradients over coded batches, there is nothing to follow:
+// an answer is tested with the factors (see [PairFollower]).
 //
 // [Local] runs all shards of a code in one process: a coded.Executor for tests,
 // for examples and for trying codes on one machine.

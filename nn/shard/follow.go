@@ -11,12 +11,15 @@ import (
 )
 
 // Followers returns the factories of followers, by coded.Layer.Kind: of every kind
-// but gradients, which are products of two operands and have no weights.
+// that is trained.
 func Followers() map[string]coded.FollowerFactory {
 	return map[string]coded.FollowerFactory{
 		KindLinear: followers(NewLinearFollower),
 		KindConv2d: followers(NewConv2dFollower),
 		KindBatch:  followers(NewBatchFollower),
+
+		KindGradient: followers(NewPairFollower),
+		KindShipped:  followers(NewPairFollower),
 	}
 }
 
@@ -82,11 +85,11 @@ func (w *follower) begin(l coded.Layer, f, r *followed, rng *rand.Rand) error {
 
 // checkScratch is memory for one test.
 type checkScratch struct {
-	sums, line buffer
-	signs      []float32
-	rows       [][]float32
-	got, want  []float64
-	ws         kernel.Workspace
+	sums, line, part buffer
+	signs            []float32
+	rows             [][]float32
+	got, want        []float64
+	ws               kernel.Workspace
 }
 
 // copies gives the coded copies that there are; copy i has the tensors 2i, its
@@ -172,7 +175,10 @@ func (w *follower) off() float64 {
 }
 
 // asked returns the copy and the row that a chunk is computed with.
-func (w *follower) asked(p coded.Product, slot, chunk int) (*followed, []float64, error) {
+func (w *follower) asked(p coded.Product, slot, chunk int, operands []coded.Tensor) (*followed, []float64, error) {
+	if len(operands) != 1 {
+		return nil, nil, fmt.Errorf("%s: %s product of %d operands, want 1", w.name, p, len(operands))
+	}
 	f := &w.f
 	if p == coded.Backward && w.backward {
 		f = &w.r

@@ -23,6 +23,12 @@ type followedLayer struct {
 	update   func() (x, dy coded.Tensor) // the operands of an update
 }
 
+// check tests a result of an operand.
+func (f *followedLayer) check(p coded.Product, slot, chunk int, x, y coded.Tensor) error {
+	_, err := f.follower.Check(p, slot, chunk, []coded.Tensor{x}, y)
+	return err
+}
+
 func newFollowedLayer(t *testing.T, code coded.Spec, c shard.LinearConfig, chunks int) *followedLayer {
 	t.Helper()
 	return followLinear(t, newLayer(t, "fc", c, code, chunks), c)
@@ -139,7 +145,7 @@ func (f *followedLayer) honest(when string) {
 	f.t.Helper()
 	f.each(func(p coded.Product, slot, chunk int) {
 		x := f.operand(p)
-		if err := f.follower.Check(p, slot, chunk, x, f.multiply(p, slot, chunk, x)); err != nil {
+		if err := f.check(p, slot, chunk, x, f.multiply(p, slot, chunk, x)); err != nil {
 			f.t.Errorf("%s: a right result is refused: %v", when, err)
 		}
 	})
@@ -195,7 +201,7 @@ func TestFollowerByBatch(t *testing.T) {
 	x := f.operand(coded.Forward)
 	y := f.multiply(coded.Forward, 4, 2, x)
 	y.Data[1] += 1
-	if err := f.follower.Check(coded.Forward, 4, 2, x, y); err == nil {
+	if err := f.check(coded.Forward, 4, 2, x, y); err == nil {
 		t.Error("a wrong result is believed")
 	}
 }
@@ -210,7 +216,7 @@ func TestFollowerRefusesWrongResults(t *testing.T) {
 	refused := func(what string, p coded.Product, slot, chunk int, x, y coded.Tensor) {
 		t.Helper()
 		var wrong *coded.VerifyError
-		if err := f.follower.Check(p, slot, chunk, x, y); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "layer fc, slot ") {
+		if err := f.check(p, slot, chunk, x, y); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "layer fc, slot ") {
 			t.Errorf("%s product, slot %d, chunk %d: %s: %v", p, slot, chunk, what, err)
 		}
 	}
@@ -233,7 +239,7 @@ func TestFollowerRefusesWrongResults(t *testing.T) {
 	f.train(coded.Update{Step: 21, LR: 0.01, Scale: 1}, 1)
 	refused("of before the update", coded.Forward, 2, 1, x, old)
 	var shape *coded.ShapeError
-	if err := f.follower.Check(coded.Forward, 2, 1, x, coded.NewTensor(3, 3)); !errors.As(err, &shape) {
+	if err := f.check(coded.Forward, 2, 1, x, coded.NewTensor(3, 3)); !errors.As(err, &shape) {
 		t.Errorf("a result of another shape: %v", err)
 	}
 }
@@ -248,7 +254,7 @@ func TestFollowerFindsSoftErrors(t *testing.T) {
 			before := data[0]
 			data[0] = math.Float32frombits(math.Float32bits(before) ^ 1<<bit)
 			x := f.operand(p)
-			if err := f.follower.Check(p, 3, 0, x, f.multiply(p, 3, 0, x)); err == nil {
+			if err := f.check(p, 3, 0, x, f.multiply(p, 3, 0, x)); err == nil {
 				t.Errorf("tensor %d: %g in place of %g was not found in the %s product", tensor, data[0], before, p)
 			}
 			var wrong *coded.VerifyError
@@ -265,9 +271,9 @@ func TestFollowerErrors(t *testing.T) {
 	f := newFollowedLayer(t, trigonometric(6, 4), shard.LinearConfig{In: 24, Out: 32}, 2)
 	x, y := f.operand(coded.Forward), coded.NewTensor(3, 4)
 	for want, err := range map[string]error{
-		"unknown or missing backward": f.follower.Check(coded.Backward, 0, 0, x, y),
-		"slot 6, chunk 0":             f.follower.Check(coded.Forward, 6, 0, x, y),
-		"slot 0, chunk 2":             f.follower.Check(coded.Forward, 0, 2, x, y),
+		"unknown or missing backward": f.check(coded.Backward, 0, 0, x, y),
+		"slot 6, chunk 0":             f.check(coded.Forward, 6, 0, x, y),
+		"slot 0, chunk 2":             f.check(coded.Forward, 0, 2, x, y),
 		"slot -1":                     f.follower.CheckState(-1, nil),
 		"state of 0 tensors, want 2":  f.follower.CheckState(0, nil),
 		"tensor 1 of the state":       f.follower.CheckState(0, []coded.Tensor{coded.NewTensor(8, 24), coded.NewTensor(8, 23)}),

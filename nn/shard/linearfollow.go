@@ -89,10 +89,10 @@ func (f *followed) accumulate(y, x coded.Tensor, first bool) {
 }
 
 // Check implements coded.Follower.
-func (w *LinearFollower) Check(p coded.Product, slot, chunk int, x, result coded.Tensor) error {
-	f, row, err := w.asked(p, slot, chunk)
+func (w *LinearFollower) Check(p coded.Product, slot, chunk int, operands []coded.Tensor, result coded.Tensor) (residual float64, err error) {
+	f, row, err := w.asked(p, slot, chunk, operands)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	part := chunk
 	if f.parts < w.tasks {
@@ -103,8 +103,9 @@ func (w *LinearFollower) Check(p coded.Product, slot, chunk int, x, result coded
 	sums := scratch.sums.resize(f.each)
 	f.slot(sums.Data, row, part, part+1)
 	lo, hi := ChunkRange(f.rows, f.parts, part)
-	if err := coded.FollowedVerifier(f.signs[lo:hi], sums.Data, f.rounding(row, f.each, w.off())).Check(result, x); err != nil {
-		return w.wrong(p, slot, chunk, err)
+	residual, err = coded.FollowedVerifier(f.signs[lo:hi], sums.Data, f.rounding(row, f.each, w.off())).Residual(result, operands[0])
+	if err != nil {
+		return residual, w.wrong(p, slot, chunk, err)
 	}
-	return nil
+	return residual, nil
 }
