@@ -32,7 +32,7 @@ func (t *convTest) begin(c cut, chunks, chunk int) (lo, hi int, err error) {
 	if c.byBatch {
 		lo, hi = 0, channels
 	}
-	t.want = append(t.want[:0], make([]float64, samples*t.plane)...)
+	t.clearSums(samples * t.plane)
 	return lo, hi, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"github.com/coda-ml/coda/coded"
@@ -90,6 +91,12 @@ type checkScratch struct {
 	rows             [][]float32
 	got, want        []float64
 	ws               kernel.Workspace
+}
+
+// clearSums makes what is wanted so many zeros.
+func (s *checkScratch) clearSums(n int) {
+	s.want = slices.Grow(s.want[:0], n)[:n]
+	clear(s.want)
 }
 
 // copies gives the coded copies that there are; copy i has the tensors 2i, its

@@ -74,7 +74,7 @@ func (g *gradientTest) sumResult() {
 		g.got = widen(g.got, sums)
 	}
 	clear(g.rows)
-	g.want = append(g.want[:0], make([]float64, lines*each)...)
+	g.clearSums(lines * each)
 }
 
 // lineSigns are the signs of a group of outputs; those of inputs are the same for
