@@ -25,6 +25,9 @@ func (p *planCmd) measure(ctx context.Context, r *run, q *plan.Question) error {
 	if p.Workers == 0 && len(p.Join) == 0 {
 		return nil
 	}
+	if q.Machines.Combine, err = measureCombine(ctx, r.Threads); err != nil {
+		return err
+	}
 	return p.probe(ctx, &q.Machines)
 }
 
@@ -56,6 +59,20 @@ func measureLocal(ctx context.Context, threads int) (float64, error) {
 	defer pool.Close()
 	seconds, err := gemmSeconds(ctx, pool, n, n, n)
 	return 2 * n * n * n / seconds, err
+}
+
+// measureCombine is the speed of this process's encoding, bytes/s read and written, on
+// blocks of the size that layers have.
+func measureCombine(ctx context.Context, threads int) (float64, error) {
+	pool := kernel.NewPool(threads)
+	defer pool.Close()
+	const rows = 768 // of 4 KiB
+	c, err := newCombineBench(6, 4, rows, pool)
+	if err != nil {
+		return 0, err
+	}
+	seconds, err := medianSeconds(ctx, c.encode())
+	return 4 * float64(len(c.x.Data)+len(c.blocks)*len(c.blocks[0].Data)) / seconds, err
 }
 
 func gemmSeconds(ctx context.Context, pool *kernel.Pool, m, n, k int) (float64, error) {

@@ -21,9 +21,9 @@
 //	local                                                      3F and the update here
 //	resident Y  |X|            F f                |Y| f        F(f+r) flops and the update of
 //	         dX |dY|           F r                |X| r        |W|(f+r) on each worker
-//	batch    Y  |X|/k + |W|    F/k                |Y|/k
+//	batch    Y  |X|/k          F/k                |Y|/k        |W| to each after the update
 //	         dX |dY|/k         F/k                |X|/k
-//	         dW                F/k                |W|          min(n, 2k-1) answers, or F here
+//	         dW (|X|+|dY|)/k   F/k                |W|          min(n, 2k-1) answers, or F here
 //	shipped     the loads of the code (coded.Loads), for each of three products
 //
 // A first layer, whose dX nobody wants, has no such round and no R: dY is sent all
@@ -32,10 +32,13 @@
 // # How long that takes
 //
 // A step is followed in virtual time. The coordinator does one thing after another:
-// its own layers, encoding, the rounds, decoding. Worker w can begin with a round at
+// its own layers, encoding and copying what is sent, waiting for rounds, decoding. On the
+// way back it waits for dX when dW is started too, or made here, and for a dW of the
+// workers at the end of the step. What it sends leaves one after another. Worker w can
+// begin with a round at
 //
-//	max(time of sending + latency + (w+1) sent/bandwidth, end of what it is at) + what
-//	it still owes to its shard of this layer
+//	max(time at which the link is free + latency + (w+1) sent/bandwidth, end of what it is
+//	at) + what it still owes to its shard of this layer
 //
 // since it puts products before updates, but needs the shard to be up to date; what it
 // owes to other layers waits, or is done while the coordinator is busy elsewhere. From

@@ -36,11 +36,27 @@ func (p Product) local(m Machines, batch int) float64 {
 	if p.Seconds > 0 {
 		return p.Seconds
 	}
+	return p.step(batch)/m.Local + p.update(m)
+}
+
+// step is the flops of a step's products.
+func (p Product) step(batch int) float64 {
 	products := 3.0
 	if p.First {
 		products = 2
 	}
-	return products*p.Flops*float64(batch)/m.Local + updateBytes(float64(p.Weights))/m.Here
+	return products * p.Flops * float64(batch)
+}
+
+// update is the time of the coordinator's optimiser.
+func (p Product) update(m Machines) float64 { return updateBytes(float64(p.Weights)) / m.Here }
+
+// speed is that of the coordinator on this layer's products, flop/s.
+func (p Product) speed(m Machines, batch int) float64 {
+	if products := p.Seconds - p.update(m); products > 0 {
+		return p.step(batch) / products
+	}
+	return m.Local
 }
 
 // updateBytes is what an optimiser's step with momentum moves for so many weights.
@@ -59,7 +75,7 @@ type round struct {
 	send   float64 // bytes to each worker before it can begin
 	flops  float64 // of a whole shard
 	back   float64 // bytes of a shard's result
-	encode float64 // bytes that the coordinator reads and writes before it sends,
+	encode float64 // bytes that the coordinator reads and writes before it sends, copies too,
 	decode float64 // and after the results have come
 	needed int     // answers; 0: those that the code needs
 }
@@ -70,12 +86,17 @@ type costs struct {
 	forward bool
 	dX, dW  bool
 	keep    float64 // bytes of dY sent to each worker where there is no dX
+	ship    float64 // bytes of the weights sent to each worker after an update
 	gather  float64 // flops of a worker's own gradients: Accumulate
 	apply   float64 // bytes that a worker's optimiser moves
 	here    float64 // flops that stay with the coordinator
 	update  float64 // bytes of the coordinator's optimiser
 	storage float64 // bytes on a worker
 }
+
+// copied is what a copy reads and writes: every operand is copied once when it is handed
+// over, so that the caller may go on with it.
+func copied(bytes float64) float64 { return 2 * bytes }
 
 // residentCosts are those of design: n workers hold F, a block of output features of
 // the code, and R, one of input features. See the package documentation.
@@ -86,13 +107,13 @@ func residentCosts(p Product, batch int, n, k int) costs {
 	x, y := float*b*float64(p.X), float*b*float64(p.Y)
 	full := p.Flops * b
 	c := costs{forward: true, gather: full * f, apply: updateBytes(float64(p.Weights) * f), storage: 2 * float * float64(p.Weights) * f}
-	c.rounds[0] = round{send: x, flops: full * f, back: y * f, decode: y*f*float64(k) + y}
+	c.rounds[0] = round{send: x, flops: full * f, back: y * f, encode: copied(x), decode: y*f*float64(k) + y}
 	if p.First {
 		c.keep = y
 		return c
 	}
 	c.dX = true
-	c.rounds[1] = round{send: y, flops: full * r, back: x * r, decode: x*r*float64(k) + x}
+	c.rounds[1] = round{send: y, flops: full * r, back: x * r, encode: copied(y), decode: x*r*float64(k) + x}
 	c.gather += full * r
 	c.apply += updateBytes(float64(p.Weights) * r)
 	c.storage += 2 * float * float64(p.Weights) * r
@@ -111,18 +132,22 @@ func batchCosts(p Product, batch int, n, k, gradient int) costs {
 	part := blocked(batch, k)
 	x, y, w := float*b*float64(p.X), float*b*float64(p.Y), float*float64(p.Weights)
 	full := p.Flops * b
-	coding := func(bytes float64) float64 { return bytes * (1 + float64(n)*part) }
-	c := costs{forward: true, update: updateBytes(float64(p.Weights)), storage: w + part*(x+y)}
-	c.rounds[0] = round{send: x*part + w, flops: full * part, back: y * part, encode: coding(x), decode: 2 * y}
-	dW := round{flops: full * part, back: w, decode: w * float64(1+gradient), needed: gradient}
-	if p.First {
-		dW.send, dW.encode = y*part, coding(y)
-	} else {
+	blocks := float64(n) * part // of all workers
+	coding := func(bytes float64) float64 { return bytes*(1+blocks) + copied(bytes*blocks) }
+	c := costs{forward: true, ship: w, update: updateBytes(float64(p.Weights)), storage: w + part*(x+y)}
+	c.rounds[0] = round{send: x * part, flops: full * part, back: y * part, encode: coding(x), decode: 2 * y}
+	if !p.First {
 		c.dX = true
 		c.rounds[1] = round{send: y * part, flops: full * part, back: x * part, encode: coding(y), decode: 2 * x}
 	}
-	if c.here = full; gradient > 0 {
-		c.here, c.dW, c.rounds[2] = 0, true, dW
+	if c.here = full; gradient > 0 { // both operands are sent anew
+		c.here, c.dW = 0, true
+		c.rounds[2] = round{
+			send: (x + y) * part, flops: full * part, back: w, encode: copied((x + y) * blocks), decode: w * float64(1+gradient), needed: gradient,
+		}
+		if p.First { // nobody has encoded dY
+			c.rounds[2].encode += y * (1 + blocks)
+		}
 	}
 	return c
 }
@@ -136,7 +161,7 @@ func shippedCosts(p Product, batch int, n int, l coded.Loads) costs {
 	product := func(left, right, out float64) round {
 		return round{
 			send: left*l.A + right*l.B, flops: full * l.Compute, back: out * l.Download,
-			encode: left*(1+float64(n)*l.A) + right*(1+float64(n)*l.B), decode: 2 * out,
+			encode: left*(1+float64(n)*l.A) + right*(1+float64(n)*l.B) + copied(float64(n)*(left*l.A+right*l.B)), decode: 2 * out,
 		}
 	}
 	c := costs{forward: true, dX: !p.First, dW: true, update: updateBytes(float64(p.Weights)), storage: x*l.A + w*l.B}
@@ -147,7 +172,7 @@ func shippedCosts(p Product, batch int, n int, l coded.Loads) costs {
 // bytes are those that a step sends and receives, if no result is sent in vain:
 // every worker gets the operands, and as many results come as are needed.
 func (c costs) bytes(n, k int) float64 {
-	sum := float64(n) * c.keep
+	sum := float64(n) * (c.keep + c.ship)
 	for i, r := range c.rounds {
 		if c.has(i) {
 			needed := k

@@ -168,7 +168,7 @@ func (q Question) predict(ctx context.Context, p Product, c *Candidate) error {
 		return fmt.Errorf("plan: layer %s: %w", p.Name, err)
 	}
 	c.Worst, c.Median, c.Losses = conditions.Worst, conditions.Median, code.N()-code.Threshold()
-	c.where = &placed{name: p.Name, code: code, work: 1 / code.Loads().Compute, chunks: min(q.Chunks, coded.Blocks(p.Out, c.K).Size)}
+	c.where = &placed{name: p.Name, code: code, work: 1 / code.Loads().Compute, here: p.speed(q.Machines, q.Batch), chunks: min(q.Chunks, coded.Blocks(p.Out, c.K).Size)}
 	switch c.Placement {
 	case Resident:
 		c.where.costs = residentCosts(p, q.Batch, c.N, c.K)
@@ -198,55 +198,6 @@ func (q Question) predict(ctx context.Context, p Product, c *Candidate) error {
 	}
 	c.StepMS, c.P99MS = 1000*t.mean, 1000*t.p99
 	return q.breakEven(ctx, p, c)
-}
-
-// actions are a step of a placed layer alone.
-func (l *placed) actions(m Machines) []action { return slices.Concat(l.ahead(), l.back(m)) }
-
-// ahead are the actions of a placed layer on the way to the loss.
-func (l *placed) ahead() []action { return []action{{layer: l, round: 0}} }
-
-// back are those on the way back.
-func (l *placed) back(m Machines) []action {
-	var list []action
-	resident := l.costs.gather > 0
-	switch {
-	case l.costs.dX:
-		list = append(list, action{layer: l, round: 1, gather: resident})
-	case l.costs.keep > 0:
-		list = append(list, action{layer: l, keep: true, gather: resident})
-	}
-	if l.costs.dW {
-		list = append(list, action{layer: l, round: 2})
-	}
-	if here := l.costs.here/m.Local + l.costs.update/m.Here; here > 0 {
-		list = append(list, action{seconds: here})
-	}
-	return list
-}
-
-// model are the actions of a step of the whole model with the layers chosen so. Rest
-// is spread over the layers by the size of what they read and write, a third of it
-// on the way to the loss.
-func (q Question) model(chosen []Candidate) []action {
-	var numbers float64
-	for _, p := range q.Products {
-		numbers += float64(p.X + p.Y)
-	}
-	const ahead = 1.0 / 3
-	var to, back []action
-	for i, p := range q.Products {
-		rest := q.Rest * float64(p.X+p.Y) / numbers
-		if w := chosen[i].where; w != nil {
-			to = append(append(to, w.ahead()...), action{seconds: ahead * rest})
-			back = append(slices.Concat([]action{{seconds: (1 - ahead) * rest}}, w.back(q.Machines)), back...)
-			continue
-		}
-		here := p.local(q.Machines, q.Batch)
-		to = append(to, action{seconds: ahead * (here + rest)})
-		back = append([]action{{seconds: (1 - ahead) * (here + rest)}}, back...)
-	}
-	return append(to, back...)
 }
 
 // settle takes layers back to the coordinator with which the model is faster so.

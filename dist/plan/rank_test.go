@@ -224,6 +224,80 @@ func TestBatchAndShipped(t *testing.T) {
 	}
 }
 
+// only are the limits of one placement with a code, any k of which suffice.
+func only(placement, code string, k int) plan.Limits {
+	return plan.Limits{Placements: []string{placement}, Codes: []string{code}, K: k, Must: true}
+}
+
+// On the way back both rounds are under way together: with workers that compute in no time
+// a step of a shipped layer takes the time of four messages, not of six. So it does with
+// coded batches, whoever makes dW, as long as that takes no longer here than dX there.
+func TestRoundsOfTheWayBackAreInFlightTogether(t *testing.T) {
+	m := free(1e15, workers(8, 1e15)...)
+	m.Latency = 1e-3
+	q := plan.Question{Machines: m, Products: []plan.Product{wide}, Batch: 64, Chunks: 1}
+	for _, l := range []plan.Limits{only(plan.Shipped, "ortho-polynomial", 6), only(plan.Batch, "trigonometric", 6)} {
+		q.Limits = l
+		a := ask(t, q)
+		for _, c := range a.Layers[0].Candidates {
+			if c.Placement != plan.Local {
+				near(t, fmt.Sprintf("%s, dW from %d", c.Placement, c.Gradient), c.StepMS, 1000*4*m.Latency, 0.001)
+			}
+		}
+	}
+	const flops = 64 * 2 << 24
+	q.Machines.Local = flops / 5e-3
+	for _, c := range ask(t, q).Layers[0].Candidates {
+		if c.Placement == plan.Batch && c.Gradient == 0 {
+			near(t, "dW here", c.StepMS, 1000*(2*m.Latency+5e-3), 0.001)
+		}
+	}
+	q.Products[0].Seconds = 3 * 7e-3 // as measured: three products
+	for _, c := range ask(t, q).Layers[0].Candidates {
+		if c.Placement == plan.Batch && c.Gradient == 0 {
+			near(t, "dW here, measured", c.StepMS, 1000*(2*m.Latency+7e-3), 0.001)
+		}
+	}
+}
+
+// New weights of a coded batch leave after the update: they delay the next step, unless the
+// coordinator has something else to do meanwhile.
+func TestWeightsAreSentAfterTheUpdate(t *testing.T) {
+	const w = 8 * 4 << 24 // bytes to all workers
+	m := free(1e15, workers(8, 1e15)...)
+	m.Bandwidth = 1e9
+	first := wide
+	first.First, first.X, first.Y = true, 1, 1
+	q := plan.Question{Machines: m, Products: []plan.Product{first}, Batch: 64, Limits: only(plan.Batch, "trigonometric", 6)}
+	near(t, "a step", ask(t, q).StepMS, 1000*w/m.Bandwidth, 0.001)
+	ahead := plan.Product{Name: "ahead", Kind: plan.Linear, In: 1, Out: 1, Weights: 1, X: 1, Y: 1, Flops: 1, Fixed: "it is slow", Seconds: 3}
+	q.Products = []plan.Product{ahead, first}
+	near(t, "a step after a slow layer", ask(t, q).StepMS, 1000*ahead.Seconds, 0.001)
+}
+
+// Encoding, copying what is sent, and decoding take what the memory allows.
+func TestCombinationsTakeTime(t *testing.T) {
+	m := free(1e15, workers(6, 1e15)...)
+	m.Combine = 1e9
+	const x = 4 * 64 * 4096
+	for _, c := range []struct {
+		limits plan.Limits
+		bytes  float64
+	}{
+		// X and dY are copied, F and R decoded.
+		{only(plan.Resident, "trigonometric", 4), 2*2*x + 2*2*x},
+		// Of either 6 blocks of a quarter are made, and copied; the weights are copied.
+		{only(plan.Batch, "trigonometric", 4), 2*(x*2.5+2*1.5*x) + 2*2*x + 2*4<<24},
+		// Half of either factor for each of 6 workers: X and W, dY and W, dY and X.
+		{only(plan.Shipped, "rotation", 4), (4*x+2*4<<24)*(1+3*6/2) + 2*(2*x+4<<24)},
+	} {
+		q := plan.Question{Machines: m, Products: []plan.Product{wide}, Batch: 64, Limits: c.limits}
+		a := ask(t, q)
+		i := slices.IndexFunc(a.Layers[0].Candidates, func(c plan.Candidate) bool { return c.Placement != plan.Local && c.Gradient == 0 })
+		near(t, c.limits.Placements[0], a.Layers[0].Candidates[i].StepMS, 1000*c.bytes/m.Combine, 0.001)
+	}
+}
+
 // Without delays a shipped layer takes what its three products take at the workers, each
 // of which does the code's part of them.
 func TestShipped(t *testing.T) {
@@ -309,5 +383,5 @@ func ExampleMake() {
 	// Output:
 	// fc1 resident trigonometric 8 6
 	// fc2 local  0 0
-	// 155 ms a step, 357 at the coordinator
+	// 156 ms a step, 357 at the coordinator
 }

@@ -18,17 +18,28 @@ type placed struct {
 	costs    costs
 	strategy sim.Strategy
 	work     float64 // of the whole product, in shards
+	here     float64 // flop/s of the coordinator on this layer
 }
 
-// action is one thing that the coordinator does in a step: something of its own, or
-// a product of a placed layer for which it waits, or an operand that it hands over.
+// action is one thing that the coordinator does in a step: something of its own, or one
+// for a placed layer.
 type action struct {
 	seconds float64
-	layer   *placed // nil: none
-	round   int     // of costs.rounds
-	keep    bool    // dY is handed over, no result is wanted
-	gather  bool    // the workers have both operands from then on
+	layer   *placed // nil: something of its own
+	do      deed
+	round   int  // of costs.rounds
+	gather  bool // the workers have both operands from then on
 }
+
+// deed is what the coordinator does for a placed layer.
+type deed uint8
+
+const (
+	start deed = iota // encode the operands of a round and send them
+	await             // wait for a round's results and decode
+	keep              // hand dY over, of which no result is wanted
+	ship              // hand the new weights over
+)
 
 // cluster is the state of a simulated step: when the coordinator and the workers
 // are free, and what the workers have still to do for their shards.
@@ -37,8 +48,16 @@ type cluster struct {
 	seed  uint64
 	round uint64
 	now   float64
+	link  float64 // when the coordinator's link is free: operands leave one after another
 	free  []float64
-	owed  [][]chore // by worker, oldest first
+	owed  [][]chore            // by worker, oldest first
+	open  map[inFlight]float64 // when the rounds that were started end
+}
+
+// inFlight names a round of a layer.
+type inFlight struct {
+	layer *placed
+	round int
 }
 
 // chore is an operation of a worker's shard, which nobody waits for but the next
@@ -50,7 +69,7 @@ type chore struct {
 }
 
 func newCluster(m Machines, seed uint64) *cluster {
-	return &cluster{Machines: m.withDefaults(), seed: seed, free: make([]float64, len(m.Speeds)), owed: make([][]chore, len(m.Speeds))}
+	return &cluster{Machines: m.withDefaults(), seed: seed, free: make([]float64, len(m.Speeds)), owed: make([][]chore, len(m.Speeds)), open: map[inFlight]float64{}}
 }
 
 // step makes a step: its actions in order, and then the update of all layers.
@@ -62,9 +81,7 @@ func (c *cluster) step(ctx context.Context, actions []action) (seconds float64, 
 			c.now += a.seconds
 			continue
 		}
-		if a.keep {
-			c.handOver(a.layer.costs.keep)
-		} else if err := c.product(ctx, a.layer, a.layer.costs.rounds[a.round]); err != nil {
+		if err := c.act(ctx, a); err != nil {
 			return 0, fmt.Errorf("plan: layer %s: %w", a.layer.name, err)
 		}
 		if a.gather {
@@ -78,15 +95,41 @@ func (c *cluster) step(ctx context.Context, actions []action) (seconds float64, 
 	return c.now - began, nil
 }
 
+// act does something for a placed layer.
+func (c *cluster) act(ctx context.Context, a action) error {
+	switch a.do {
+	case start:
+		return c.start(ctx, a.layer, a.round)
+	case await:
+		c.now = max(c.now, c.open[inFlight{a.layer, a.round}]) + a.layer.costs.rounds[a.round].decode/c.Combine
+	case keep:
+		c.handOver(a.layer.costs.keep)
+	case ship:
+		c.handOver(a.layer.costs.ship)
+	}
+	return nil
+}
+
 // handOver sends an operand to all workers. They get it while the coordinator goes
-// on, which has only made it a message.
-func (c *cluster) handOver(bytes float64) { c.now += bytes / c.Combine }
+// on, which has only made a copy of it; what is sent next has to wait for it.
+func (c *cluster) handOver(bytes float64) {
+	c.now += copied(bytes) / c.Combine
+	c.send(bytes)
+}
+
+// send puts so many bytes for each worker on the link, and returns when the first one's
+// begin to leave.
+func (c *cluster) send(bytes float64) (begins float64) {
+	begins = max(c.now, c.link)
+	c.link = begins + float64(len(c.Speeds))*bytes/c.Bandwidth
+	return begins
+}
 
 // owe gives every worker a chore: flops and bytes of its optimiser.
 func (c *cluster) owe(l *placed, flops, bytes float64) {
 	for w, speed := range c.Speeds {
 		seconds := c.Task + flops/speed + bytes/c.Memory
-		c.owed[w] = append(c.owed[w], chore{l, c.now + c.Latency, seconds})
+		c.owed[w] = append(c.owed[w], chore{l, max(c.now, c.link) + c.Latency, seconds})
 	}
 }
 
@@ -113,10 +156,11 @@ func (c *cluster) ready(w int, l *placed, arrives float64) float64 {
 	return at
 }
 
-// product makes a round and waits for it.
-func (c *cluster) product(ctx context.Context, l *placed, r round) error {
-	n := l.code.N()
-	sent := c.now + r.encode/c.Combine
+// start sends the operands of a round. The coordinator goes on while they travel.
+func (c *cluster) start(ctx context.Context, l *placed, number int) error {
+	n, r := l.code.N(), l.costs.rounds[number]
+	c.now += r.encode / c.Combine
+	sent := c.send(r.send)
 	shard := func(w int) float64 { return r.flops/c.Speeds[w] + float64(l.chunks)*c.Task }
 	unit := shard(0) // of time: that of a shard of the first worker
 	model := sim.Together{c.Straggler}
@@ -139,11 +183,11 @@ func (c *cluster) product(ctx context.Context, l *placed, r round) error {
 	if math.IsInf(took, 1) {
 		return fmt.Errorf("too few workers are left in the model %v: the product never ends", c.Straggler)
 	}
-	c.now = sent + took
+	ends := sent + took
 	for w := range n {
-		c.free[w] = max(starts[w], c.now)
+		c.free[w] = max(starts[w], ends-c.Latency) // its last result was on its way
 	}
-	c.now += r.decode / c.Combine
+	c.open[inFlight{l, number}] = ends
 	return nil
 }
 
