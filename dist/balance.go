@@ -1,6 +1,9 @@
 package dist
 
-import "cmp"
+import (
+	"cmp"
+	"math"
+)
 
 // load is what a worker has of the slots, and can have.
 type load struct {
@@ -9,89 +12,196 @@ type load struct {
 	held  int     // slots
 }
 
-// worthMoving is how many times as long as the share that gets a slot the one that
-// loses it must take: speeds are measured, and a move costs a shard's transport.
-const worthMoving = 1.2
+// job is what the workers do in a step, together. Every slot that is live costs its
+// worker update, whoever computes the products; and of those k slots' worth is needed,
+// which is pulled by whoever has time, of a slot at most once. So with h_w slots at
+// worker w, of speed v_w, a step takes the least T for which
+//
+//	h_w update <= v_w T  for all w,  and  sum_w min(h_w product, v_w T - h_w update) >= k product.
+//
+// More slots at a worker leave it less time for products; too few leave it idle.
+type job struct {
+	k               int     // slots whose products are enough
+	least, most     int     // slots that are to be live
+	losses          int     // so many workers may be lost at a time
+	product, update float64 // work of a slot in a step
+}
 
-// apportion deals so many slots out that the longest of all shares, slots over speed,
-// is as short as it can be: every slot goes to whom it would take least time with
-// what it has already, the divisor method of Jefferson and D'Hondt. Among equals it
-// is whoever holds more now. Nobody gets more than its seats, nor more than limit
-// unless not all slots could be dealt out then.
-func apportion(slots int, workers []load, limit int) []int {
-	limit = attainable(slots, workers, limit)
-	got := make([]int, len(workers))
-	for range slots {
-		best := -1
+// worthMoving is how many times as long as planned a step must be expected to take:
+// speeds are measured, and a move costs a shard's transport.
+const worthMoving = 1.1
+
+// gives is how much of the products a worker computes in a time with so many slots.
+func (j job) gives(w load, slots int, time float64) float64 {
+	return min(float64(slots)*j.product, w.speed*time-float64(slots)*j.update)
+}
+
+// keepsUp tells whether a worker can update so many slots in a time.
+func (j job) keepsUp(w load, slots int, time float64) bool {
+	return float64(slots)*j.update <= w.speed*time*(1+1e-9)
+}
+
+// enough tells whether so much is as much as the products are.
+func (j job) enough(given float64) bool { return given >= float64(j.k)*j.product*(1-1e-9) }
+
+// risk is how many slots too few would be left when losses workers are gone that have
+// most slots each, 0 if enough would.
+func (j job) risk(live, most int) int { return max(0, j.k+j.losses*most-live) }
+
+// takes returns how long a step takes with so many slots at each worker, infinite if
+// they are not enough.
+func (j job) takes(workers []load, slots func(i int) int) float64 {
+	live := 0
+	for i := range workers {
+		live += slots(i)
+	}
+	if live < j.k {
+		return math.Inf(1)
+	}
+	return j.shortest(workers, func(time float64) bool {
+		sum := 0.0
 		for i, w := range workers {
-			if got[i] < min(w.seats, limit) && (best < 0 || sooner(w, got[i], workers[best], got[best])) {
-				best = i
+			if !j.keepsUp(w, slots(i), time) {
+				return false
+			}
+			sum += j.gives(w, slots(i), time)
+		}
+		return j.enough(sum)
+	})
+}
+
+// shortest returns the least time that is possible; infinite if none is. What is
+// possible in a time is in every longer one.
+func (j job) shortest(workers []load, possible func(time float64) bool) float64 {
+	speed := 0.0
+	for _, w := range workers {
+		speed += w.speed
+	}
+	low, high := 0.0, float64(j.k)*(j.product+j.update)/speed
+	for range 64 {
+		if possible(high) {
+			for range 48 {
+				if mid := (low + high) / 2; possible(mid) {
+					high = mid
+				} else {
+					low = mid
+				}
+			}
+			return high
+		}
+		low, high = high, 2*high
+	}
+	return math.Inf(1)
+}
+
+// plan deals slots out so that a step takes as short as it can: nobody gets more than
+// its seats, and losses workers can be lost, if that can be.
+func (j job) plan(workers []load) (slots []int, time float64) {
+	most := 0
+	for _, w := range workers {
+		most = max(most, w.seats)
+	}
+	time, least := math.Inf(1), math.MaxInt
+	for limit := 1; limit <= most; limit++ {
+		var got []int
+		t := j.shortest(workers, func(time float64) bool {
+			try, ok := j.deal(workers, limit, time)
+			if ok {
+				got = try
+			}
+			return ok
+		})
+		if got == nil {
+			continue
+		}
+		live, held := 0, 0
+		for _, n := range got {
+			live, held = live+n, max(held, n)
+		}
+		if r := j.risk(live, held); r < least || r == least && t < time*(1-1e-9) {
+			slots, time, least = got, t, r
+		}
+	}
+	return slots, time
+}
+
+// deal deals slots out, at most limit to a worker, so that in a time as much of the
+// products is computed as can be, and tells whether that is enough. What a worker gives
+// is concave in its slots, so that it is best to give every slot to whom it helps most.
+// Among equals that is who has it already, else who has least for its speed.
+func (j job) deal(workers []load, limit int, time float64) (slots []int, ok bool) {
+	slots = make([]int, len(workers))
+	room, sum := 0, 0.0
+	for _, w := range workers {
+		room += min(w.seats, limit)
+	}
+	least := max(j.least, min(j.k+j.losses*limit, j.most, room))
+	for live := range j.most {
+		best, most := -1, 0.0
+		for i, w := range workers {
+			n := slots[i] + 1
+			if n > min(w.seats, limit) || !j.keepsUp(w, n, time) {
+				continue
+			}
+			gain := j.gives(w, n, time) - j.gives(w, n-1, time)
+			if best < 0 || gain > most+1e-12*j.product || gain > most-1e-12*j.product && sooner(w, slots[i], workers[best], slots[best]) {
+				best, most = i, gain
 			}
 		}
-		if best < 0 {
+		if live >= least && most <= 0 {
 			break
 		}
-		got[best]++
+		if best < 0 {
+			return nil, false
+		}
+		slots[best]++
+		sum += most
 	}
-	return got
+	return slots, j.enough(sum)
 }
 
 // sooner tells whether worker a, with i slots, is to have the next one rather than
 // worker b with j slots.
 func sooner(a load, i int, b load, j int) bool {
-	x, y := float64(i+1)/a.speed, float64(j+1)/b.speed
-	return cmp.Or(cmp.Compare(x, y), cmp.Compare(b.held-j, a.held-i)) < 0
-}
-
-// attainable returns the least number from limit on with which the workers can have
-// so many slots; the largest number of seats if they cannot.
-func attainable(slots int, workers []load, limit int) int {
-	for limit = max(limit, 1); ; limit++ {
-		room, most := 0, 0
-		for _, w := range workers {
-			room += min(w.seats, limit)
-			most = max(most, w.seats)
-		}
-		if room >= slots || limit >= most {
-			return limit
-		}
+	if has, other := a.held > i, b.held > j; has != other {
+		return has
 	}
+	return float64(i+1)/a.speed < float64(j+1)/b.speed
 }
 
-// nextMove returns whose slot should go to whom, one step nearer to what apportion
-// says, if that is worth while: because the share that it is taken from takes that
-// much longer than the one that it makes larger, or because somebody holds more than
-// limit, so that its loss alone would be too much. The slot is taken from the slowest
-// share that is too large, and goes to whom it takes least time; so when no more moves
-// are worth while, no share takes much longer than it must.
-func nextMove(workers []load, limit int) (from, to int, ok bool) {
-	slots := 0
+// change is a step towards a plan: a slot of a worker goes to another one, is left out
+// (to is -1), or one that was left out is given to a worker (from is -1).
+type change struct{ from, to int }
+
+// next returns the change to make now, if it is worth while: because a step would take
+// that much less time when all of the plan has been done, or because the loss of so few
+// workers could not be borne. The slot comes from the worker that has most for its
+// speed of those with too many, and goes to the one that has least then.
+func (j job) next(workers []load) (c change, ok bool) {
+	live, most := 0, 0
 	for _, w := range workers {
-		slots += w.held
+		live, most = live+w.held, max(most, w.held)
 	}
-	want := apportion(slots, workers, limit)
-	limit = attainable(slots, workers, limit)
-	from, to = -1, -1
+	want, time := j.plan(workers)
+	if want == nil {
+		return change{}, false
+	}
+	planned, largest := 0, 0
+	for _, n := range want {
+		planned, largest = planned+n, max(largest, n)
+	}
+	safer := j.risk(planned, largest) < j.risk(live, most)
+	if !safer && j.takes(workers, func(i int) int { return workers[i].held }) <= worthMoving*time {
+		return change{}, false
+	}
+	c = change{-1, -1}
 	for i, w := range workers {
 		switch {
-		case w.held > want[i] && (from < 0 || later(w, workers[from], limit)):
-			from = i
-		case w.held < want[i] && (to < 0 || sooner(w, w.held, workers[to], workers[to].held)):
-			to = i
+		case w.held > want[i] && (c.from < 0 || cmp.Compare(float64(w.held)/w.speed, float64(workers[c.from].held)/workers[c.from].speed) > 0):
+			c.from = i
+		case w.held < want[i] && (c.to < 0 || float64(w.held+1)/w.speed < float64(workers[c.to].held+1)/workers[c.to].speed):
+			c.to = i
 		}
 	}
-	if from < 0 || to < 0 {
-		return 0, 0, false
-	}
-	a, b := workers[from], workers[to]
-	return from, to, a.held > limit || float64(a.held)/a.speed > worthMoving*float64(b.held+1)/b.speed
-}
-
-// later tells whether worker a is to give a slot away rather than worker b: who holds
-// more than limit first, then whose share takes longest.
-func later(a, b load, limit int) bool {
-	if x, y := a.held > limit, b.held > limit; x != y {
-		return x
-	}
-	return float64(a.held)/a.speed > float64(b.held)/b.speed
+	return c, c != change{-1, -1}
 }

@@ -23,6 +23,12 @@ type CoordinatorConfig struct {
 	// Name is how workers name the coordinator in errors. Empty: "coordinator".
 	Name string
 
+	// Losses is how many workers may be lost at a time while a step goes on at once with
+	// those that are left. If it is given, slots are left out, and made again when
+	// workers are lost, where slow workers would make steps longer by holding them, down
+	// to as many as that takes. 0: all slots are kept.
+	Losses int
+
 	// Queue is how many tasks a worker has at a time, which hides the latency
 	// of the network. 0: 2.
 	Queue int
@@ -134,6 +140,7 @@ func (c CoordinatorConfig) withDefaults() (CoordinatorConfig, error) {
 			*v = zero
 		}
 	}
+	positive("losses", &c.Losses, 0)
 	positive("queue", &c.Queue, 2)
 	positive("history", &c.History, 8)
 	positive("window", &c.Window, min(2, c.History))

@@ -75,6 +75,8 @@ type placement struct {
 	offers map[int]*link // by slot, during Place: the workers that are to use their own copy
 
 	turnarounds turnarounds
+	cost        [coded.Gradient + 1]float64 // by product: work on the last chunk
+	updateCost  float64                     // work on a shard's gradients of the last step
 
 	rough      bool      // a repair would amplify rounding too much
 	roughUntil time.Time // no rebuild before

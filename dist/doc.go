@@ -124,17 +124,22 @@
 // for, and a kept operand is released when the last of these is done with it. So an
 // operand precedes whatever names it, at every seat; when the connection breaks, all
 // seats are lost together, and come back together with their shards; and a seat that is
-// quarantined loses its shards alone, which the worker is told to forget. With
-// n slots for fewer workers, each first seat gets a slot before any second one, the
+// quarantined loses its shards alone, which the worker is told to forget.
+//
+// With n slots for fewer workers, each first seat gets a slot before any second one, the
 // slots of a worker lie far apart on the circle of a trigonometric code, and later
-// worker w has n_w of them so that
+// worker w has n_w of them so that a step takes the least time T for which
 //
-//	max_w n_w / v_w
+//	n_w u <= v_w T  for all w,  and  sum_w min(n_w p, v_w T - n_w u) >= k p,
 //
-// is least (Jefferson's divisors), where v_w is its speed, work over computing time
-// lately; but never more than n - k where that can be avoided, so that the loss of one
-// worker can be borne. A slot moves between two steps, one at a time, at most every
-// 16 updates, and only from a share that takes 1.2 times as long as the other will then.
+// where v_w is its speed, work over computing time lately, p the products and u the
+// gradients of a slot in a step, as the workers report them: products are pulled by whoever
+// has time, updates are made by whoever holds the slot. So that the loss of one worker
+// can be borne, nobody has more than n - k where that can be avoided. With
+// CoordinatorConfig.Losses the number of slots is free too: as long as k are left when
+// that many workers are lost, those that slow workers would hold are left out, and made
+// again by repair when workers are lost. A slot moves between two steps, one at a time,
+// and anything is changed only if a step would take 1.1 times as long without all of it.
 // A seat that is to have it copies the shards from the seat that has it, and follows the
 // log, while that goes on answering: no shard is missing at any time, and not a bit
 // changes. If the old seat has fallen behind, the slot moves at once, unless the layer

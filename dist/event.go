@@ -17,6 +17,7 @@ const (
 	StateRepaired    = "repaired"    // holds every layer's shard again
 	StateQuarantined = "quarantined" // gave wrong results
 	StateMoved       = "moved"       // has taken over a slot, with its shards, from a slower worker
+	StateRelieved    = "relieved"    // has lost a slot, which is left out: it was too slow for it
 )
 
 // Event is a change of a worker.

@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/coda-ml/coda/coded"
 )
 
-// balanceEvery is how many updates lie between two looks at the loads.
+// balanceEvery is how many updates lie between two looks at the loads when there was
+// nothing to change.
 const balanceEvery = 16
 
 // move takes a slot from a worker that has too many for its speed. While it is under
@@ -22,7 +25,7 @@ type move struct {
 
 // balances tells whether slots are moved.
 func (c *Coordinator) balances() bool {
-	return c.cfg.Replay == nil && c.seated
+	return c.cfg.Replay == nil && (c.seated || c.cfg.Losses > 0)
 }
 
 // rebalance goes on with the move under way, or begins one. It is called between two
@@ -34,33 +37,114 @@ func (c *Coordinator) rebalance() {
 	case v != nil && time.Now().After(v.until):
 		c.endMove(true)
 		c.rest(v.to)
-	case v != nil || !c.balances() || c.version < c.balanceAt || len(c.repairs) > 0:
-	default:
+	case v != nil || !c.balances() || c.version < c.balanceAt:
+	case !c.beginMove():
 		c.balanceAt = c.version + balanceEvery
-		c.beginMove()
 	}
 }
 
-// beginMove looks at the loads, and begins a move if it is worth while.
-func (c *Coordinator) beginMove() {
-	names, loads, known := c.loads()
-	if known < 2 {
-		return
+// beginMove looks at the loads, and makes the changes that are worth while: slots are
+// left out or filled at once, and a move is begun. It tells whether there is any.
+func (c *Coordinator) beginMove() (changed bool) {
+	for range c.slots {
+		names, loads, known := c.loads()
+		job := c.job()
+		if known < 2 || job.product <= 0 {
+			return changed
+		}
+		next, ok := job.next(loads)
+		if !ok {
+			return changed
+		}
+		var done bool
+		switch {
+		case next.to < 0:
+			done = c.leaveOut(c.giver(names[next.from], ""))
+		case next.from < 0:
+			done = c.fill(names[next.to])
+		case len(c.repairs) > 0:
+			return true // when they have been made
+		default:
+			c.startMove(names, loads, next)
+			return true
+		}
+		if !done {
+			return changed
+		}
+		changed = true
 	}
-	i, j, ok := nextMove(loads, c.loadLimit())
-	if !ok {
-		return
-	}
-	v := &move{from: c.giver(names[i], names[j]), until: time.Now().Add(c.cfg.RepairDeadline)}
-	v.slot = v.from.slot
-	v.to = c.spares[slices.IndexFunc(c.spares, func(l *link) bool { return l.host == names[j] && !l.resting() })]
-	v.why = fmt.Sprintf("slot %d of %s, which had %d slots at %.2g of the speed", v.slot, v.from.name, loads[i].held, loads[i].speed/loads[j].speed)
+	return changed
+}
+
+// startMove begins to take a slot from one worker to another.
+func (c *Coordinator) startMove(names []string, loads []load, next change) {
+	v := &move{from: c.giver(names[next.from], names[next.to]), until: time.Now().Add(c.cfg.RepairDeadline)}
+	v.slot, v.to = v.from.slot, c.spareOf(names[next.to])
+	giver, taker := loads[next.from], loads[next.to]
+	v.why = fmt.Sprintf("slot %d of %s, which had %d slots at %.2g of the speed", v.slot, v.from.name, giver.held, giver.speed/taker.speed)
 	if serves := c.serves(v.from); serves || c.bears(v.slot) {
 		c.move = v
 		if !serves {
 			c.finish(v)
 		}
 	}
+}
+
+// spareOf returns a seat of a worker that has no slot and may be given one.
+func (c *Coordinator) spareOf(host string) *link {
+	at := slices.IndexFunc(c.spares, func(l *link) bool { return l.host == host && !l.resting() })
+	return c.spares[at]
+}
+
+// leaveOut takes a slot from a worker that is too slow to keep up with it, and gives it
+// to nobody, if the layers can do without it.
+func (c *Coordinator) leaveOut(l *link) bool {
+	slot := l.slot
+	if !c.bears(slot) {
+		return false
+	}
+	c.strip(l)
+	c.slots[slot], l.slot = nil, -1
+	delete(c.memory, l.name)
+	c.missing[slot] = fmt.Sprintf("slot %d (left out: %s is too slow for it)", slot, l.name)
+	c.mark(slot, func(string) bool { return false })
+	c.spares = append(c.spares, l)
+	c.stats.LeftOut++
+	c.report(l, StateRelieved, fmt.Sprintf("of slot %d: a step takes less time without", slot))
+	return true
+}
+
+// fill gives a slot that nobody has to a worker, which is repaired.
+func (c *Coordinator) fill(host string) bool {
+	slot := slices.Index(c.slots, nil)
+	if slot < 0 {
+		return false
+	}
+	c.seatSpare(c.spareOf(host), slot)
+	return true
+}
+
+// job returns what the workers do in a step, as far as they have reported it.
+func (c *Coordinator) job() job {
+	j := job{most: len(c.slots), losses: max(1, c.cfg.Losses)}
+	scarce := c.cfg.Losses > 0
+	for _, p := range c.layers {
+		j.k = max(j.k, p.code.Threshold())
+		j.most = min(j.most, p.code.N())
+		j.product += float64(p.layer.Chunks) * (p.cost[coded.Forward] + p.cost[coded.Backward])
+		j.update += p.updateCost
+		scarce = scarce && (p.empty || p.code.Row(0) != nil) // else what was left out could not be had again
+	}
+	if j.least = j.k; !scarce {
+		j.least = 0
+		for _, l := range c.slots {
+			if l != nil {
+				j.least++
+			}
+		}
+		j.most = j.least
+	}
+	return j
 }
 
 // loads lists the connected workers, in the order of their slots. known is how many
@@ -85,15 +169,6 @@ func (c *Coordinator) loads() (names []string, loads []load, known int) {
 	return names, loads, known
 }
 
-// loadLimit returns how many slots of a worker can be lost at a time.
-func (c *Coordinator) loadLimit() int {
-	limit := len(c.slots)
-	for _, p := range c.layers {
-		limit = min(limit, p.code.N()-p.code.Threshold())
-	}
-	return limit
-}
-
 // giver returns the seat of a worker whose slot is farthest from those of another.
 func (c *Coordinator) giver(host, other string) *link {
 	var best *link
@@ -112,12 +187,12 @@ func (c *Coordinator) serves(l *link) bool {
 	})
 }
 
-// bears tells whether every layer would still be safe from the loss of any one worker
-// without the shard of a slot.
+// bears tells whether every layer would still be safe from the loss of any one worker,
+// or as many as are to be borne, without the shard of a slot.
 func (c *Coordinator) bears(slot int) bool {
 	return !slices.ContainsFunc(c.order, func(name string) bool {
 		rest := slices.DeleteFunc(c.fresh(name, c.version), func(s int) bool { return s == slot })
-		return len(rest)-c.most(rest) < c.layers[name].code.Threshold()
+		return len(rest)-max(1, c.cfg.Losses)*c.most(rest) < c.layers[name].code.Threshold()
 	})
 }
 

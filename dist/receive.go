@@ -134,6 +134,7 @@ func (c *Coordinator) onResult(l *link, m *Message) error {
 		r.cover.start(l.slot, m.Chunk, r.elapsed())
 	}
 	r.place.turnarounds.observe(r.Product, time.Since(task.began))
+	r.place.cost[r.Product] = w
 	useful, ready := r.cover.finish(l.slot, m.Chunk, r.elapsed())
 	if !useful {
 		c.takeBack(l, key, TaskWasted, took)
@@ -186,6 +187,9 @@ func (c *Coordinator) onApplied(l *link, m *Message) error {
 	h.applied = m.State
 	first := !h.held
 	h.held = true
+	if m.Flops > 0 {
+		c.layers[m.Layer].updateCost = m.Flops
+	}
 	if h.fresh(c.version) {
 		h.mending = false
 	}

@@ -20,6 +20,22 @@ func seated(seats int, pace float64) func(*WorkerConfig) {
 	return func(cfg *WorkerConfig) { cfg.Seats, cfg.Pace = seats, pace }
 }
 
+// costlyShard tells what its gradients cost: as much as both products.
+type costlyShard struct{ *toyShard }
+
+func (s costlyShard) UpdateFlops(x []int) float64 { return 4 * float64(x[0]*len(s.f)) }
+
+// costly gives a worker shards whose updates take time.
+func costly(cfg *WorkerConfig) {
+	cfg.Handlers = map[string]coded.Factory{toyKind: func(l coded.Layer, slot int) (coded.Shard, error) {
+		s, err := newToyShard(l, slot)
+		if err != nil {
+			return nil, err
+		}
+		return costlyShard{s.(*toyShard)}, nil
+	}}
+}
+
 // ofSixteen is a layer over 16 slots, any 10 of which suffice.
 func ofSixteen() *toyModel {
 	m := newToyModel(toyLayer("fc1", coded.Spec{Name: "trigonometric", N: 16, K: 10}, 2, 20, 20), 3)
@@ -78,16 +94,16 @@ func TestSlotsAreSpreadOverWorkers(t *testing.T) {
 	})
 }
 
-// Who has been slow for long has fewer slots; every product is right meanwhile, and no
-// shard is repaired, let alone lost. The slots of a worker that dies go to the others,
+// Who has been slow for long has fewer slots; every product is right meanwhile, and the
+// layer is never low. The slots of a worker that dies go to the others,
 // and it gets some when it comes back.
 func TestSlotsFollowSpeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var low []string
 		cl := newCluster(t, CoordinatorConfig{Slots: 16, OnLow: func(l Low) { low = append(low, fmt.Sprint(l)) }})
 		const pace = 1e-5 // 24 ms for a slot's product
-		cl.start(0, 6, seated(3, pace))
-		cl.start(6, 8, seated(3, pace/5))
+		cl.start(0, 6, seated(3, pace), costly)
+		cl.start(6, 8, seated(3, pace/5), costly)
 		m := ofSixteen()
 		cl.place(m)
 		balanced := func() bool {
@@ -98,7 +114,7 @@ func TestSlotsFollowSpeed(t *testing.T) {
 			cl.c.mu.Lock()
 			defer cl.c.mu.Unlock()
 			_, loads, _ := cl.c.loads()
-			_, _, more := nextMove(loads, cl.c.loadLimit())
+			_, more := cl.c.job().next(loads)
 			return !more && cl.c.move == nil
 		}
 		step := cl.trainUntil(m, 1, "balanced", balanced)
@@ -106,8 +122,8 @@ func TestSlotsFollowSpeed(t *testing.T) {
 		if !strings.Contains(e.Reason, "of worker-7") && !strings.Contains(e.Reason, "of worker-8") {
 			t.Errorf("the first move is %v, want a slot of a slow worker", e)
 		}
-		if s := cl.c.Stats(); s.Moves < 2 || s.Repairs != 0 || s.Rebuilds != 0 {
-			t.Errorf("%d moves, %d repairs and %d rebuilds, want some moves only", s.Moves, s.Repairs, s.Rebuilds)
+		if s := cl.c.Stats(); s.Moves < 2 || s.Rebuilds != 0 || s.LeftOut != 0 {
+			t.Errorf("%d moves, %d rebuilds and %d slots left out, want some moves only", s.Moves, s.Rebuilds, s.LeftOut)
 		}
 		step = cl.trainUntil(m, step, "still", still)
 		step = cl.steady(m, step)
@@ -117,8 +133,8 @@ func TestSlotsFollowSpeed(t *testing.T) {
 		if slots := cl.holders()["worker-2"]; slots != nil {
 			t.Errorf("worker-2 is dead and has slots %v", slots)
 		}
-		cl.add("worker-2", seated(3, pace))
-		step = cl.trainUntil(m, step, "as before", func() bool { return len(cl.holders()["worker-2"]) >= 2 && cl.whole() })
+		cl.add("worker-2", seated(3, pace), costly)
+		step = cl.trainUntil(m, step, "shared", func() bool { return len(cl.holders()["worker-2"]) > 0 && cl.whole() })
 		cl.train(m, step, step+2)
 		if err := cl.fetched(m); err != nil {
 			t.Error(err)
@@ -164,17 +180,14 @@ func (cl *cluster) steady(m *toyModel, step int) int {
 	return last
 }
 
-// A move is given up when the new seat is lost, and when its shards cannot be copied;
-// the slot stays with whom it has worked.
+// A move is given up when its shards cannot be copied, and when the new seat is lost; the
+// slot stays with whom it has worked.
 func TestMoveThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cl := newCluster(t, CoordinatorConfig{Slots: 6, RepairDeadline: 5 * time.Second})
-		closed := func(cfg *WorkerConfig) {
+		cl.start(0, 3, seated(3, 1e-4), func(cfg *WorkerConfig) {
 			cfg.Dial = func(context.Context, string) (*Conn, error) { return nil, errors.New("no way to peers") }
-		}
-		cl.add("worker-1", seated(3, 1e-5), closed)
-		cl.add("worker-2", seated(3, 1e-4), closed)
-		cl.add("worker-3", seated(3, 1e-4), closed)
+		})
 		m := newToyModel(toyLayer("fc1", coded.Spec{Name: "trigonometric", N: 6, K: 3}, 2, 12, 12), 3)
 		cl.place(m)
 		moving := func() bool {
@@ -182,17 +195,109 @@ func TestMoveThatFails(t *testing.T) {
 			defer cl.c.mu.Unlock()
 			return cl.c.move != nil
 		}
-		step := cl.trainUntil(m, 1, "moving", moving)
-		step = cl.trainUntil(m, step, "given up", func() bool { return !moving() })
+		begin := func() {
+			synctest.Wait()
+			cl.c.mu.Lock()
+			defer cl.c.mu.Unlock()
+			names, loads, _ := cl.c.loads()
+			cl.c.startMove(names, loads, change{from: 0, to: 1})
+		}
+		cl.train(m, 1, 2)
+		begin()
+		if !moving() {
+			t.Fatal("no move has begun")
+		}
+		step := cl.trainUntil(m, 3, "given up", func() bool { return !moving() })
 		if n := cl.c.Stats().Moves; n != 0 {
 			t.Fatalf("%d moves without a way between the workers", n)
 		}
-		step = cl.trainUntil(m, step, "moving again", moving)
+		time.Sleep(2 * repairPause) // the new seat is left alone for a while
+		begin()
 		cl.kill("worker-2")
 		if moving() {
 			t.Error("the move goes on without its new seat")
 		}
 		cl.train(m, step, step+1)
+	})
+}
+
+// Where few losses are to be borne, slots that slow workers cannot keep up with are left
+// out; they are made again when others are lost.
+func TestSlotsAreLeftOut(t *testing.T) {
+	for name, c := range map[string]struct{ seats, n, k, live int }{
+		"one seat":    {1, 8, 5, 6},
+		"three seats": {3, 16, 10, 12},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cl := newCluster(t, CoordinatorConfig{Slots: c.n, Losses: 1})
+				const pace = 1e-5
+				cl.start(0, 6, seated(c.seats, pace), costly)
+				cl.start(6, 8, seated(c.seats, pace/10), costly)
+				m := newToyModel(toyLayer("fc1", coded.Spec{Name: "trigonometric", N: c.n, K: c.k}, 2, 20, 20), 3)
+				m.tolerance = 1e-2 // two gaps in the circle
+				cl.place(m)
+				live := func() (slots int) {
+					for _, held := range cl.holders() {
+						slots += len(held)
+					}
+					return slots
+				}
+				step := cl.trainUntil(m, 1, "left out", func() bool { return live() == c.live })
+				if h := cl.holders(); h["worker-7"] != nil || h["worker-8"] != nil {
+					t.Errorf("slots are %v, want none of the slow workers", h)
+				}
+				if e := cl.await("worker-7", StateRelieved); !strings.Contains(e.Reason, "a step takes less time without") {
+					t.Errorf("relieved since %q", e.Reason)
+				}
+				if s := cl.c.Stats(); s.LeftOut != c.n-c.live {
+					t.Errorf("%d slots left out, want %d", s.LeftOut, c.n-c.live)
+				}
+				step = cl.steady(m, step)
+				if n := cl.workers["worker-7"].w.Stats().Shards; n != 0 {
+					t.Errorf("worker-7 still holds %d shards", n)
+				}
+				cl.kill("worker-2")
+				step = cl.trainUntil(m, step, "made again", func() bool {
+					cl.c.mu.Lock()
+					defer cl.c.mu.Unlock()
+					held := cl.c.held("fc1")
+					return len(held)-cl.c.most(held) >= c.k
+				})
+				cl.kill("worker-3")
+				cl.train(m, step, step+2)
+			})
+		})
+	}
+}
+
+// A slot that was left out can be given to a worker again, which is repaired.
+func TestSlotIsFilledAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cl := newCluster(t, CoordinatorConfig{Slots: 6, Losses: 1})
+		cl.start(0, 6)
+		m := newFC1()
+		cl.place(m)
+		cl.train(m, 1, 3)
+		synctest.Wait() // every shard is fresh
+		cl.c.mu.Lock()
+		for slot, want := range []bool{true, false} { // four are needed, and one for a loss
+			if done := cl.c.leaveOut(cl.c.slots[slot]); done != want {
+				t.Errorf("slot %d is left out: %t, want %t", slot, done, want)
+			}
+		}
+		cl.c.mu.Unlock()
+		cl.train(m, 4, 5)
+		cl.c.mu.Lock()
+		if !cl.c.fill("worker-1") || cl.c.fill("worker-1") {
+			t.Error("one slot is to be filled, and no other")
+		}
+		cl.c.heal()
+		cl.c.mu.Unlock()
+		step := cl.trainUntil(m, 6, "whole", cl.whole)
+		cl.kill("worker-3")
+		cl.kill("worker-4")
+		cl.train(m, step, step+2)
 	})
 }
 

@@ -237,8 +237,7 @@ func TestEmptyShardsMove(t *testing.T) {
 		empty := func(cfg *WorkerConfig) {
 			cfg.Handlers = map[string]coded.Factory{"empty": func(_ coded.Layer, slot int) (coded.Shard, error) { return emptyShard{slot}, nil }}
 		}
-		cl.start(0, 1, seated(3, 1e-5), empty)
-		cl.start(1, 4, seated(3, 1e-4), empty)
+		cl.start(0, 4, seated(3, 0), empty)
 		layer := coded.Layer{Name: "fc1", Kind: "empty", Code: coded.Spec{Name: "polynomial", N: 9, M: 3, Q: 2}, Chunks: 1}
 		if err := cl.c.Place(cl.ctx(), layer, func(int) ([]coded.Tensor, error) { return nil, nil }); err != nil {
 			t.Fatal(err)
@@ -255,18 +254,25 @@ func TestEmptyShardsMove(t *testing.T) {
 			}
 			return answers
 		}
-		step, before := 1, len(cl.holders()["worker-1"])
+		round(1)
+		cl.c.mu.Lock()
+		names, loads, _ := cl.c.loads()
+		to := slices.IndexFunc(loads, func(w load) bool { return w.held < w.seats })
+		from := (to + 1) % len(loads)
+		cl.c.startMove(names, loads, change{from, to})
+		cl.c.mu.Unlock()
+		step := 2
 		for ; cl.c.Stats().Moves == 0; step++ {
 			round(step)
-			if err := cl.c.Update(cl.ctx(), coded.Update{Step: step}); err != nil || step > 1000 {
+			if err := cl.c.Update(cl.ctx(), coded.Update{Step: step}); err != nil || step > 100 {
 				t.Fatalf("step %d: %v; slots are %v", step, err, cl.holders())
 			}
 			synctest.Wait()
 		}
-		if slots := cl.holders()["worker-1"]; len(slots) != before-1 {
-			t.Errorf("the slow worker has slots %v after a move, before %d", slots, before)
+		if h := cl.holders(); len(h[names[from]]) != loads[from].held-1 || len(h[names[to]]) != loads[to].held+1 {
+			t.Errorf("slots are %v after a move from %s to %s", h, names[from], names[to])
 		}
-		cl.kill("worker-1")
+		cl.kill(names[from])
 		round(step)
 		if n := cl.c.Stats().Repairs; n != 0 {
 			t.Errorf("%d repairs of shards that hold nothing", n)

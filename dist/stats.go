@@ -14,6 +14,7 @@ type Stats struct {
 	Repairs  int     // completed
 	Rebuilds int     // layers encoded anew
 	Moves    int     // slots that went to a worker that is less loaded for its speed
+	LeftOut  int     // slots taken from workers that are too slow for them, and given to nobody
 	Resumed  int     // shards that workers had kept for a coordinator to go on with
 	Refused  int     // answers that were found wrong
 	Overdue  int     // tasks given up since their answers did not come, to be handed out again

@@ -169,7 +169,7 @@ func (r *run) startCluster(ctx context.Context) error {
 		return fmt.Errorf("--resume: %w", err)
 	}
 	r.cluster.config = dist.CoordinatorConfig{
-		Slots: r.N, Run: kept.Run, Resume: kept.Number, Wait: r.Wait, Record: r.recorder, Replay: r.replay, MaxCondition: r.MaxCond,
+		Slots: r.N, Run: kept.Run, Resume: kept.Number, Wait: r.Wait, Losses: r.Losses, Record: r.recorder, Replay: r.replay, MaxCondition: r.MaxCond,
 	}
 	if r.Verify {
 		r.cluster.config.Verify = &dist.Verification{Followers: shard.Followers()}

@@ -56,6 +56,7 @@ type runFlags struct {
 
 	Workers    int           `default:"6" placeholder:"N" yaml:"workers" json:"workers" help:"Worker processes to start on this machine; 0: none, use --join (default ${default})." group:"Cluster"`
 	Seats      int           `default:"1" placeholder:"N" yaml:"seats" json:"seats" help:"Shards of a layer that a worker can hold: with --n above the number of workers each holds as many as suit its long-run speed, and --seats leaves room for more than the mean (default ${default})." group:"Cluster"`
+	Losses     int           `placeholder:"N" yaml:"losses" json:"losses,omitempty" help:"Workers that may be lost at a time without a step waiting: shards beyond what that takes are left out where slow workers would make steps longer by holding them (default: none is left out)." group:"Cluster"`
 	Join       []string      `placeholder:"HOST:PORT" yaml:"join" json:"join,omitempty" help:"Members of a cluster to join, separated by commas." group:"Cluster"`
 	MinWork    int           `name:"min-workers" placeholder:"N" yaml:"min-workers" json:"min_workers" help:"Workers to wait for before the first step (default: --workers, or 1)." group:"Cluster"`
 	Key        string        `placeholder:"FILE" yaml:"key" json:"-" help:"Cluster key; without --join a key is made for the run." group:"Cluster"`
@@ -100,6 +101,7 @@ func (f *runFlags) validate(cores int, l lists) error {
 	atLeast("threads", f.Threads, 0)
 	atLeast("warm-up", f.WarmUp, 0)
 	atLeast("workers", f.Workers, 0)
+	atLeast("losses", f.Losses, 0)
 	if err := checkSeats(f.Seats); err != nil {
 		problems = append(problems, err)
 	}

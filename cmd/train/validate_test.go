@@ -94,6 +94,7 @@ func TestValidateRefuses(t *testing.T) {
 		"--placement=cloud":                  `--placement "cloud": choose`,
 		"--inject=kill:7@step=1":             "only 6 workers",
 		"--inject=kill:1@step=1 --workers=0": "--workers 0 without --join",
+		"--losses=-1":                        "--losses -1: want at least 0",
 	} {
 		r, err := parseRun(t, strings.Fields(args)...)
 		if err != nil {
