@@ -98,6 +98,7 @@
 // cost of reading it and its operand; [Decoder.Screen] leaves out those that fail,
 // so that n-k liars cost no more than n-k stragglers. Where the operands are not at
 // hand, [Code.Locate] finds up to n-k-1 unrelated errors by what results to spare say.
+// [Agreement] tells by how much results to spare disagree.
 // Decoding itself looks at shapes, not at values: NaN in a result is NaN in outputs,
 // unless [CheckFinite] screens them.
 //

@@ -15,12 +15,9 @@ import (
 // as the round took until all of its chunks could be decoded: so that a limit no more
 // than doubles the time of a round.
 
-// newConditions returns what tells the condition numbers of a layer's sets, within the
-// limit if there is one; nil for a code whose results decode together.
-func (c *Coordinator) newConditions(layer string, code *coded.Code) *coded.Decoder {
-	if c.cfg.Strategies[layer] == Joint {
-		return nil
-	}
+// newConditions returns what tells the condition numbers of a code's sets, within the
+// limit if there is one.
+func (c *Coordinator) newConditions(code *coded.Code) *coded.Decoder {
 	most := c.cfg.MaxCondition
 	if most == 0 {
 		most = math.Inf(1)

@@ -52,7 +52,8 @@ type Coordinator struct {
 	deadline  roundDeadline
 	stats     Stats
 	low       map[string]bool
-	changed   chan struct{} // closed and replaced at every change of a worker or a holding
+	doubted   map[string]bool // workers of whom a large residual has been logged
+	changed   chan struct{}   // closed and replaced at every change of a worker or a holding
 }
 
 // placement is a layer on the cluster.
@@ -69,8 +70,10 @@ type placement struct {
 	empty    bool             // of a code of two factors, whose shards hold nothing
 	verifier *verifier        // nil: answers are not tested
 
-	conditions *coded.Decoder // tells those of sets; nil if chunks are decoded together
-	warned     bool           // of a condition number above the limit
+	// These tell of sets of slots; nil if chunks are decoded together.
+	conditions *coded.Decoder
+	agreement  *coded.Agreement
+	warned     bool // of a condition number above the limit
 
 	offers map[int]*link // by slot, during Place: the workers that are to use their own copy
 
@@ -115,6 +118,7 @@ func NewCoordinator(cfg CoordinatorConfig) (*Coordinator, error) {
 		repairs:  map[uint64]*repair{},
 		deadline: newRoundDeadline(cfg.FirstDeadline, cfg.MinDeadline, cfg.MaxDeadline),
 		low:      map[string]bool{},
+		doubted:  map[string]bool{},
 		changed:  make(chan struct{}),
 	}
 	for i := range c.missing {

@@ -112,7 +112,8 @@
 // convolution is tested alike, since it is linear in its weights, and so are products
 // with coded batches, for which the weights themselves are known, and products of two
 // operands that the coordinator has sent, R = A B of which has R z = A (B z) for signs
-// of that answer alone.
+// of that answer alone. RoundStats tell by how much answers differ from what they should
+// be; and, without Verification, by how much those to spare differ from the others.
 //
 // # Loads
 //

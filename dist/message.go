@@ -84,4 +84,6 @@ type Header struct {
 type Message struct {
 	Header
 	Tensors []coded.Tensor
+
+	residual float64 // of a result, as its test found it; it does not travel
 }

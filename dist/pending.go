@@ -39,6 +39,10 @@ type round struct {
 	condition float64   // the largest of the sets
 	above     int       // chunks for which it is above the limit
 
+	spares   []spareResult // kept with the results
+	residual float64       // the largest
+	compared int           // answers tested and chunks compared
+
 	announced bool
 }
 

@@ -124,6 +124,7 @@ func (c *Coordinator) onResult(l *link, m *Message) error {
 		c.waste(l, w)
 		if r != nil {
 			r.cover.finish(l.slot, m.Chunk, r.elapsed()) // it is free again
+			c.spare(l, r, m)
 		}
 		return nil
 	}
@@ -136,6 +137,9 @@ func (c *Coordinator) onResult(l *link, m *Message) error {
 	r.place.turnarounds.observe(r.Product, time.Since(task.began))
 	r.place.cost[r.Product] = w
 	useful, ready := r.cover.finish(l.slot, m.Chunk, r.elapsed())
+	if r.place.verifier != nil {
+		c.noteResidual(l, r, m.residual)
+	}
 	if !useful {
 		c.takeBack(l, key, TaskWasted, took)
 		c.waste(l, w)

@@ -218,6 +218,11 @@ func (c *cover) finish(slot, chunk int, now float64) (useful, ready bool) {
 	return useful, ready
 }
 
+// late tells whether a slot has done a chunk that did not want it any more.
+func (c *cover) late(slot, chunk int) bool {
+	return slot >= 0 && slot < c.slots && chunk >= 0 && chunk < c.chunks && *c.at(chunk, slot) == cellLate && c.ready(chunk)
+}
+
 // awaits tells whether a chunk could be decoded, and waits for a better condition.
 func (c *cover) awaits(chunk int) bool {
 	return c.limit != nil && c.chosen == nil && c.enough.Ready(chunk) && !c.ready(chunk)

@@ -48,6 +48,13 @@ type RoundStats struct {
 	Condition float64 // the largest condition number of Sets; 0 if chunks decode together
 	Awaited   int     // chunks that could be decoded and awaited more, see CoordinatorConfig.MaxCondition
 	Above     int     // chunks that are decoded with a condition number above that limit
+
+	// Residual is by how much results disagree, relative to their size, the largest of
+	// Compared comparisons: of results to spare with those that are decoded, which some
+	// rounds have (see coded.Agreement), and with Verification of every answer with its
+	// operand. Of honest results it is rounding, some 1e-7 to 1e-5.
+	Residual float64
+	Compared int // 0: nothing is known
 }
 
 // Stats returns the totals so far.
@@ -98,12 +105,13 @@ func (c *Coordinator) announce(r *round) {
 	}
 	r.announced = true
 	c.judgeConditions(r)
+	c.compare(r)
 	if c.cfg.OnRound == nil {
 		return
 	}
 	s := RoundStats{
 		Layer: r.Layer, Product: r.Product, Step: r.Step, Took: r.took, Sets: r.sets,
-		Condition: r.condition, Awaited: r.awaited, Above: r.above,
+		Condition: r.condition, Awaited: r.awaited, Above: r.above, Residual: r.residual, Compared: r.compared,
 	}
 	busy := map[string]int64{} // by worker
 	for _, done := range r.spent {

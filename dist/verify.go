@@ -236,7 +236,8 @@ func (c *Coordinator) verify(l *line, m *Message) error {
 	return nil
 }
 
-func (c *Coordinator) verifyResult(at *line, m *Message) error {
+func (c *Coordinator) verifyResult(at *line, m *Message) (err error) {
+	m.residual = 0
 	c.mu.Lock()
 	r, l := c.active(m.Round), c.seatAt(at, m.Slot)
 	if r == nil || l == nil || !l.asked(m) || r.place.verifier == nil || len(m.Tensors) != 1 {
@@ -249,7 +250,7 @@ func (c *Coordinator) verifyResult(at *line, m *Message) error {
 	operands := operand.tensors()
 	operands[0] = r.layer.Operand(operands[0], m.Chunk)
 	return c.at(v, r.version, func(f coded.Follower) error {
-		_, err := f.Check(r.Product, m.Slot, m.Chunk, operands, m.Tensors[0])
+		m.residual, err = f.Check(r.Product, m.Slot, m.Chunk, operands, m.Tensors[0])
 		return err
 	})
 }

@@ -19,6 +19,7 @@ type runMetrics struct {
 	accuracy    prometheus.Gauge
 	phases      *prometheus.HistogramVec
 	conditions  *prometheus.HistogramVec
+	residuals   *prometheus.HistogramVec
 	drift       *prometheus.GaugeVec
 	coordinator atomic.Pointer[dist.Coordinator] // nil until the cluster is up
 	members     atomic.Pointer[dist.Membership]
@@ -27,6 +28,9 @@ type runMetrics struct {
 // conditionBuckets are powers of ten and halves between, up to the limit at
 // which decoding refuses.
 var conditionBuckets = []float64{1, 2, 5, 10, 20, 50, 100, 1e3, 1e4, 1e5}
+
+// residualBuckets are powers of ten, from less than the rounding of a float32 on.
+var residualBuckets = prometheus.ExponentialBuckets(1e-8, 10, 9)
 
 func newRunMetrics(r prometheus.Registerer) *runMetrics {
 	gauge := func(name, help string) prometheus.Gauge {
@@ -47,11 +51,14 @@ func newRunMetrics(r prometheus.Registerer) *runMetrics {
 		conditions: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "coda_round_condition_number", Help: "The largest condition number that a round was decoded with.", Buckets: conditionBuckets,
 		}, []string{"layer"}),
+		residuals: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "coda_round_residual", Help: "By how much the results of a round disagree, in parts of their size, where some were to spare or --verify tested them.", Buckets: residualBuckets,
+		}, []string{"layer"}),
 		drift: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "coda_layer_drift", Help: "How far the coded copies of a layer's weights were apart at the last --drift-every, in parts of the largest weight.",
 		}, []string{"layer"}),
 	}
-	r.MustRegister(m.step, m.loss, m.accuracy, m.stepSeconds, m.phases, m.conditions, m.drift, &clusterCollector{m})
+	r.MustRegister(m.step, m.loss, m.accuracy, m.stepSeconds, m.phases, m.conditions, m.residuals, m.drift, &clusterCollector{m})
 	return m
 }
 
@@ -62,6 +69,9 @@ func (m *runMetrics) round(s span) {
 // decoded notes what a round is decoded from.
 func (m *runMetrics) decoded(s dist.RoundStats) {
 	m.conditions.WithLabelValues(s.Layer).Observe(s.Condition)
+	if s.Compared > 0 {
+		m.residuals.WithLabelValues(s.Layer).Observe(s.Residual)
+	}
 }
 
 func (m *runMetrics) stepMade(s train.StepInfo) {

@@ -120,6 +120,7 @@ func TestRunMetrics(t *testing.T) {
 	m.event(dist.Event{Worker: "worker-1", State: dist.StateRepaired})
 	m.stepMade(train.StepInfo{Step: 1, Loss: 0.5, Time: time.Second})
 	m.drifted(nn.Drift{Layer: "fc1", Weights: 2e-6})
+	m.decoded(dist.RoundStats{Layer: "fc", Condition: 2, Residual: 1e-6, Compared: 3})
 	m.evaluated(train.EpochInfo{TestAccuracy: 0.75})
 	want := `
 # HELP coda_layer_drift How far the coded copies of a layer's weights were apart at the last --drift-every, in parts of the largest weight.
@@ -169,7 +170,7 @@ coda_workers{place="spare"} 0
 		t.Error(err)
 	}
 	for name, series := range map[string]int{
-		"coda_round_seconds": 7, "coda_round_condition_number": 1, "coda_worker_task_seconds": 2, "coda_step_seconds": 1,
+		"coda_round_seconds": 7, "coda_round_condition_number": 1, "coda_round_residual": 1, "coda_worker_task_seconds": 2, "coda_step_seconds": 1,
 		"coda_worker_bytes_total": 4, "coda_worker_queue": 2, "coda_worker_behind": 2, "coda_work_total": 1, "coda_awaited_chunks_total": 1, "coda_chunks_above_condition_total": 1, "coda_wasted_work_total": 1, "coda_bytes_total": 2,
 	} {
 		if got, err := testutil.GatherAndCount(r, name); got != series || err != nil {
