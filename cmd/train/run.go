@@ -126,8 +126,13 @@ func (r *run) placeLayers(ctx context.Context, t terminal) error {
 	if err := r.checkOptimizer(); err != nil {
 		return err
 	}
-	if len(r.placed) > 0 && r.cluster == nil {
+	switch {
+	case len(r.placed) > 0 && r.cluster == nil:
 		return r.joinCluster(ctx, t)
+	case len(r.placed) == 0 && r.cluster != nil: // its workers were counted, and nothing is for them
+		err := r.cluster.close()
+		r.cluster = nil
+		return err
 	}
 	return nil
 }
