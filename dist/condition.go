@@ -33,12 +33,9 @@ func (c *Coordinator) limit(p *placement) *coded.Decoder {
 	return p.conditions
 }
 
-// lookAt looks at a chunk of which a result has come, and which may await more.
+// lookAt looks at a round with a result for a chunk, which may await more.
 func (c *Coordinator) lookAt(r *round, chunk int) {
-	if r.over || !r.cover.awaits(chunk) {
-		return
-	}
-	if !r.cover.more(chunk, c.possible(r)) {
+	if !r.over && r.cover.awaits(chunk) && !r.cover.more(chunk, c.possible(r)) {
 		c.accept(r, chunk)
 	}
 	if !r.over && r.cover.awaiting() && r.enough.IsZero() {

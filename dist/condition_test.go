@@ -129,6 +129,28 @@ func TestNobodyGivesOneMore(t *testing.T) {
 	}
 }
 
+// The time of a chunk that awaits more runs from when all the others can be decoded, also
+// if that is by a result that is enough.
+func TestLastChunkIsMetAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cl := newConditioned(t, 30, 2, InOrder, 1e3, 1e3)
+		x := cl.m.operand(coded.Forward)
+		r, err := cl.c.Start(cl.ctx(), coded.Round{Layer: "toy", Product: coded.Forward, Step: 1, Operand: x})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Release()
+		time.Sleep(600 * time.Millisecond)
+		cl.late(r.(*round).id, 4, 1, x, 0) // so that chunk 1 is decoded well, and chunk 0 awaits slot 4
+		if _, err := r.Wait(cl.ctx()); err != nil {
+			t.Fatal(err)
+		}
+		if took := cl.last.Took.Round(time.Millisecond); took != 2*time.Second || cl.last.Awaited != 1 || cl.last.Above != 1 {
+			t.Errorf("%v, %d chunks awaited more, %d above; want 2 s and one", took, cl.last.Awaited, cl.last.Above)
+		}
+	})
+}
+
 // Every chunk has a set of its own, and whoever has room gives the result that is
 // wanted, whatever the schedule.
 func TestMaxConditionOfChunks(t *testing.T) {

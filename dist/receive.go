@@ -152,9 +152,8 @@ func (c *Coordinator) onResult(l *link, m *Message) error {
 	r.spent = append(r.spent, spent{l, m.Chunk, l.slot, w, m.Nanos})
 	if ready {
 		c.endChunk(r, m.Chunk)
-	} else {
-		c.lookAt(r, m.Chunk)
 	}
+	c.lookAt(r, m.Chunk)
 	return nil
 }
 
