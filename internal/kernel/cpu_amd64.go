@@ -26,19 +26,19 @@ func nativeFamilies() (list []*family) {
 // The kernels of one family give the same bits as those of the other: each
 // element is one chain of fused multiply-adds over k in either.
 var (
-	familyAVX2 = &family{name: "AVX2 6x16", lanes: 8, vecs: 2, heights: []int{1, 2, 4, 6}, cols: 240, run: func(height, vecs int, t *tile) {
+	familyAVX2 = &family{name: "AVX2 6x16", lanes: 8, vecs: 2, heights: []int{1, 2, 4, 6}, cols: 240, tiles: sgdTiles{sgdTile16AVX2, sgdMomentumTile16AVX2, sgdNesterovTile16AVX2}, run: func(height, vecs int, t *tile) {
 		productsAVX2[height][vecs-1].run(t)
 	}}
 	// Narrow tiles are bound by the broadcasts of A, of which some processors
 	// (Zen 4) do twice as many when they are 256 bits wide.
 	// The second-level cache of those with AVX-512 is about a megabyte.
-	familyAVX512 = &family{name: "AVX-512 8x48", lanes: 16, vecs: 3, heights: []int{1, 2, 4, 8}, cols: 480, narrow: familyAVX2, run: func(height, vecs int, t *tile) {
+	familyAVX512 = &family{name: "AVX-512 8x48", lanes: 16, vecs: 3, heights: []int{1, 2, 4, 8}, cols: 480, narrow: familyAVX2, tiles: sgdTiles{sgdTile48AVX512, sgdMomentumTile48AVX512, sgdNesterovTile48AVX512}, run: func(height, vecs int, t *tile) {
 		productsAVX512[height][vecs-1].run(t)
 	}}
 )
 
 // product is a micro-kernel in assembly; the fields of tile say what it does.
-type product func(k int, a *float32, ars, acs int, b *float32, bs int, keep, next *float32, ns int, c *float32, ldc, rows, cols int, alpha, beta float32)
+type product func(k int, a *float32, ars, acs int, b *float32, bs int, keep, next, beside *float32, ns int, c *float32, ldc, rows, cols int, alpha, beta float32)
 
 func (f product) run(t *tile) {
 	var keep *float32
@@ -49,7 +49,11 @@ func (f product) run(t *tile) {
 	if len(t.next) > 0 {
 		next = &t.next[0]
 	}
-	f(t.k, &t.a[0], t.ars, t.acs, &t.b[0], t.bs, keep, next, t.nextStep, &t.c[0], t.ldc, t.rows, t.cols, t.alpha, t.beta)
+	var beside *float32
+	if len(t.beside) > 0 {
+		beside = &t.beside[0]
+	}
+	f(t.k, &t.a[0], t.ars, t.acs, &t.b[0], t.bs, keep, next, beside, t.nextStep, &t.c[0], t.ldc, t.rows, t.cols, t.alpha, t.beta)
 }
 
 // The kernels by height and by vectors less one.

@@ -17,6 +17,9 @@
 // kernels are chosen when the program starts: AVX-512, AVX2 with FMA, or Go. The
 // build tag noasm leaves only Go.
 //
+// GemmSGD makes a step of SGD whose gradient is a product, tile by tile, while the
+// products hide the time that memory takes for weights and velocities.
+//
 // # Convolutions
 //
 // A convolution and both of its gradients are matrix products in which one

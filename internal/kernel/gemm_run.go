@@ -19,6 +19,7 @@ type gemm struct {
 	a, b        matrix
 	c           []float32
 	ldc         int
+	descent     descent // what becomes of C if it is not stored
 
 	plan
 	packA  bool // the panels of A are packed in
@@ -51,6 +52,9 @@ func (g *gemm) run(p *Pool) {
 		p = nil
 	}
 	g.plan = planFor(g.f, p.Threads(), g.m, g.n, g.k)
+	if g.descends() {
+		g.planDescent(p.Threads())
+	}
 	steps, rows := g.k, g.m
 	if g.packA {
 		steps, rows = sharedBlock(g.f.mr(), g.m, g.k, g.kc)
@@ -176,6 +180,10 @@ func (it *item) block(w *itemMemory, c0, c1 int) {
 		for c := c0; c < c1; c += it.f.nr() {
 			t.cols = min(it.f.nr(), c1-c)
 			it.right(r, c, w.b[(c-c0)*it.kc:])
+			if it.descends() {
+				it.descend(w, r, c)
+				continue
+			}
 			t.c = it.c[r*it.ldc+c:]
 			it.upcoming(r, c1)
 			it.f.multiply(t)
@@ -188,7 +196,7 @@ func (it *item) block(w *itemMemory, c0, c1 int) {
 // it asks for a part.
 func (it *item) upcoming(r, c1 int) {
 	t := &it.tile
-	t.next, t.nextStep = nil, 0
+	t.next, t.beside, t.nextStep = nil, nil, 0
 	below := (it.r1 - 1 - r) / it.f.mr()
 	if !it.holdsA() || below >= nextSteps || c1 >= it.c1 || !it.inPlace(min(it.f.nr(), it.c1-c1)) {
 		return

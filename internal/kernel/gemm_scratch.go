@@ -4,8 +4,8 @@ import "sync"
 
 // itemMemory is what the computation of an item needs.
 type itemMemory struct {
-	a, b []float32
-	item item
+	a, b, c []float32
+	item    item
 }
 
 // freeList keeps a few objects for reuse, so that steady work allocates nothing.

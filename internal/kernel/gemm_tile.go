@@ -17,6 +17,7 @@ type tile struct {
 	bs       int
 	keep     []float32 // if not nil, receives B as a panel of the kernel's width
 	next     []float32 // if not empty, asked for meanwhile: a row of the kernel's width for each nextSteps of k
+	beside   []float32 // if not empty, asked for along with next: then the rows are those of a tile
 	nextStep int       // elements from one of these rows to the next
 	c        []float32
 	ldc      int
@@ -30,11 +31,12 @@ type tile struct {
 // read A and B for all of them.
 type family struct {
 	name    string
-	lanes   int     // elements of a vector
-	vecs    int     // largest v
-	heights []int   // ascending; the kernels of the last height can keep B
-	cols    int     // largest number of columns of an item, so that they stay in the second-level cache
-	narrow  *family // if not nil, does better where C is no wider than its kernels
+	lanes   int      // elements of a vector
+	vecs    int      // largest v
+	heights []int    // ascending; the kernels of the last height can keep B
+	cols    int      // largest number of columns of an item, so that they stay in the second-level cache
+	narrow  *family  // if not nil, does better where C is no wider than its kernels
+	tiles   sgdTiles // steps of SGD with a tile of nr() columns; zero if there are none
 	// run runs kernel [height][v-1] on a tile whose bounds were checked.
 	run func(height, vecs int, t *tile)
 }

@@ -7,102 +7,102 @@ package kernel
 // product1x16AVX512 multiplies a tile of up to 1 x 16, see tile.
 //
 //go:noescape
-func product1x16AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+func product1x16AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 
 // product1x32AVX512 multiplies a tile of up to 1 x 32, see tile.
 //
 //go:noescape
-func product1x32AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+func product1x32AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 
 // product1x48AVX512 multiplies a tile of up to 1 x 48, see tile.
 //
 //go:noescape
-func product1x48AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+func product1x48AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 
 // product2x16AVX512 multiplies a tile of up to 2 x 16, see tile.
 //
 //go:noescape
-func product2x16AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+func product2x16AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 
 // product2x32AVX512 multiplies a tile of up to 2 x 32, see tile.
 //
 //go:noescape
-func product2x32AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+func product2x32AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 
 // product2x48AVX512 multiplies a tile of up to 2 x 48, see tile.
 //
 //go:noescape
-func product2x48AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+func product2x48AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 
 // product4x16AVX512 multiplies a tile of up to 4 x 16, see tile.
 //
 //go:noescape
-func product4x16AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+func product4x16AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 
 // product4x32AVX512 multiplies a tile of up to 4 x 32, see tile.
 //
 //go:noescape
-func product4x32AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+func product4x32AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 
 // product4x48AVX512 multiplies a tile of up to 4 x 48, see tile.
 //
 //go:noescape
-func product4x48AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+func product4x48AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 
 // product8x16AVX512 multiplies a tile of up to 8 x 16, see tile.
 //
 //go:noescape
-func product8x16AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+func product8x16AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 
 // product8x32AVX512 multiplies a tile of up to 8 x 32, see tile.
 //
 //go:noescape
-func product8x32AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+func product8x32AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 
 // product8x48AVX512 multiplies a tile of up to 8 x 48, see tile.
 //
 //go:noescape
-func product8x48AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+func product8x48AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 
 // product1x8AVX2 multiplies a tile of up to 1 x 8, see tile.
 //
 //go:noescape
-func product1x8AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+func product1x8AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 
 // product1x16AVX2 multiplies a tile of up to 1 x 16, see tile.
 //
 //go:noescape
-func product1x16AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+func product1x16AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 
 // product2x8AVX2 multiplies a tile of up to 2 x 8, see tile.
 //
 //go:noescape
-func product2x8AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+func product2x8AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 
 // product2x16AVX2 multiplies a tile of up to 2 x 16, see tile.
 //
 //go:noescape
-func product2x16AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+func product2x16AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 
 // product4x8AVX2 multiplies a tile of up to 4 x 8, see tile.
 //
 //go:noescape
-func product4x8AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+func product4x8AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 
 // product4x16AVX2 multiplies a tile of up to 4 x 16, see tile.
 //
 //go:noescape
-func product4x16AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+func product4x16AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 
 // product6x8AVX2 multiplies a tile of up to 6 x 8, see tile.
 //
 //go:noescape
-func product6x8AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+func product6x8AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 
 // product6x16AVX2 multiplies a tile of up to 6 x 16, see tile.
 //
 //go:noescape
-func product6x16AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+func product6x16AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 
 // copyColumnAVX2 writes 8 elements at dst[p*ldd] for each p < rows, rows > 0: n of src[p*ld], 1 <= n <= 8, and zeros.
 //

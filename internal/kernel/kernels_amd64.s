@@ -4,11 +4,11 @@
 
 #include "textflag.h"
 
-// func product1x16AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product1x16AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·product1x16AVX512(SB), NOSPLIT, $0-112
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), CX
+TEXT ·product1x16AVX512(SB), NOSPLIT, $0-120
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	MOVQ       k+0(FP), AX
@@ -62,13 +62,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+72(FP), AX
-	MOVQ         ldc+80(FP), CX
+	MOVQ         c+80(FP), AX
+	MOVQ         ldc+88(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+88(FP), CX
-	MOVQ         cols+96(FP), CX
-	VBROADCASTSS alpha+104(FP), Z1
-	MOVL         beta+108(FP), DX
+	MOVQ         rows+96(FP), CX
+	MOVQ         cols+104(FP), CX
+	VBROADCASTSS alpha+112(FP), Z1
+	MOVL         beta+116(FP), DX
 	SHLL         $0x01, DX
 	SUBQ         $0x00, CX
 	CMPQ         CX, $0x10
@@ -81,7 +81,7 @@ write:
 	RET
 
 full:
-	VBROADCASTSS beta+108(FP), Z2
+	VBROADCASTSS beta+116(FP), Z2
 	VMULPS       Z1, Z0, Z0
 	VFMADD231PS  (AX), Z2, Z0
 	VMOVUPS      Z0, (AX)
@@ -100,7 +100,7 @@ edge:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+108(FP), Z2
+	VBROADCASTSS beta+116(FP), Z2
 	VMULPS       Z1, Z0, Z0
 	VMOVUPS.Z    (AX), K1, Z1
 	VFMADD231PS  Z1, Z2, Z0
@@ -108,11 +108,11 @@ edgefull:
 	VZEROUPPER
 	RET
 
-// func product1x32AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product1x32AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·product1x32AVX512(SB), NOSPLIT, $0-112
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), CX
+TEXT ·product1x32AVX512(SB), NOSPLIT, $0-120
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
@@ -194,13 +194,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+72(FP), AX
-	MOVQ         ldc+80(FP), CX
+	MOVQ         c+80(FP), AX
+	MOVQ         ldc+88(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+88(FP), CX
-	MOVQ         cols+96(FP), CX
-	VBROADCASTSS alpha+104(FP), Z2
-	MOVL         beta+108(FP), DX
+	MOVQ         rows+96(FP), CX
+	MOVQ         cols+104(FP), CX
+	VBROADCASTSS alpha+112(FP), Z2
+	MOVL         beta+116(FP), DX
 	SHLL         $0x01, DX
 	SUBQ         $0x10, CX
 	CMPQ         CX, $0x10
@@ -215,7 +215,7 @@ write:
 	RET
 
 full:
-	VBROADCASTSS beta+108(FP), Z3
+	VBROADCASTSS beta+116(FP), Z3
 	VMULPS       Z2, Z0, Z0
 	VFMADD231PS  (AX), Z3, Z0
 	VMOVUPS      Z0, (AX)
@@ -239,7 +239,7 @@ edge:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+108(FP), Z3
+	VBROADCASTSS beta+116(FP), Z3
 	VMULPS       Z2, Z0, Z0
 	VFMADD231PS  (AX), Z3, Z0
 	VMOVUPS      Z0, (AX)
@@ -250,11 +250,11 @@ edgefull:
 	VZEROUPPER
 	RET
 
-// func product1x48AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product1x48AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·product1x48AVX512(SB), NOSPLIT, $0-112
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), CX
+TEXT ·product1x48AVX512(SB), NOSPLIT, $0-120
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
@@ -353,13 +353,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+72(FP), AX
-	MOVQ         ldc+80(FP), CX
+	MOVQ         c+80(FP), AX
+	MOVQ         ldc+88(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+88(FP), CX
-	MOVQ         cols+96(FP), CX
-	VBROADCASTSS alpha+104(FP), Z3
-	MOVL         beta+108(FP), DX
+	MOVQ         rows+96(FP), CX
+	MOVQ         cols+104(FP), CX
+	VBROADCASTSS alpha+112(FP), Z3
+	MOVL         beta+116(FP), DX
 	SHLL         $0x01, DX
 	SUBQ         $0x20, CX
 	CMPQ         CX, $0x10
@@ -376,7 +376,7 @@ write:
 	RET
 
 full:
-	VBROADCASTSS beta+108(FP), Z4
+	VBROADCASTSS beta+116(FP), Z4
 	VMULPS       Z3, Z0, Z0
 	VFMADD231PS  (AX), Z4, Z0
 	VMOVUPS      Z0, (AX)
@@ -405,7 +405,7 @@ edge:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+108(FP), Z4
+	VBROADCASTSS beta+116(FP), Z4
 	VMULPS       Z3, Z0, Z0
 	VFMADD231PS  (AX), Z4, Z0
 	VMOVUPS      Z0, (AX)
@@ -419,11 +419,11 @@ edgefull:
 	VZEROUPPER
 	RET
 
-// func product2x16AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product2x16AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·product2x16AVX512(SB), NOSPLIT, $0-112
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), CX
+TEXT ·product2x16AVX512(SB), NOSPLIT, $0-120
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	ADDQ       CX, AX
@@ -490,13 +490,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+72(FP), AX
-	MOVQ         ldc+80(FP), CX
+	MOVQ         c+80(FP), AX
+	MOVQ         ldc+88(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+88(FP), DX
-	MOVQ         cols+96(FP), BX
-	VBROADCASTSS alpha+104(FP), Z2
-	MOVL         beta+108(FP), SI
+	MOVQ         rows+96(FP), DX
+	MOVQ         cols+104(FP), BX
+	VBROADCASTSS alpha+112(FP), Z2
+	MOVL         beta+116(FP), SI
 	SHLL         $0x01, SI
 	SUBQ         $0x00, BX
 	CMPQ         BX, $0x10
@@ -516,7 +516,7 @@ setdone:
 	RET
 
 full:
-	VBROADCASTSS beta+108(FP), Z3
+	VBROADCASTSS beta+116(FP), Z3
 	VMULPS       Z2, Z0, Z0
 	VFMADD231PS  (AX), Z3, Z0
 	VMOVUPS      Z0, (AX)
@@ -550,7 +550,7 @@ edgesetdone:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+108(FP), Z3
+	VBROADCASTSS beta+116(FP), Z3
 	VMULPS       Z2, Z0, Z0
 	VMOVUPS.Z    (AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z0
@@ -567,11 +567,11 @@ edgeadddone:
 	VZEROUPPER
 	RET
 
-// func product2x32AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product2x32AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·product2x32AVX512(SB), NOSPLIT, $0-112
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), CX
+TEXT ·product2x32AVX512(SB), NOSPLIT, $0-120
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
@@ -673,13 +673,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+72(FP), AX
-	MOVQ         ldc+80(FP), CX
+	MOVQ         c+80(FP), AX
+	MOVQ         ldc+88(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+88(FP), DX
-	MOVQ         cols+96(FP), BX
-	VBROADCASTSS alpha+104(FP), Z4
-	MOVL         beta+108(FP), SI
+	MOVQ         rows+96(FP), DX
+	MOVQ         cols+104(FP), BX
+	VBROADCASTSS alpha+112(FP), Z4
+	MOVL         beta+116(FP), SI
 	SHLL         $0x01, SI
 	SUBQ         $0x10, BX
 	CMPQ         BX, $0x10
@@ -703,7 +703,7 @@ setdone:
 	RET
 
 full:
-	VBROADCASTSS beta+108(FP), Z5
+	VBROADCASTSS beta+116(FP), Z5
 	VMULPS       Z4, Z0, Z0
 	VFMADD231PS  (AX), Z5, Z0
 	VMOVUPS      Z0, (AX)
@@ -747,7 +747,7 @@ edgesetdone:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+108(FP), Z5
+	VBROADCASTSS beta+116(FP), Z5
 	VMULPS       Z4, Z0, Z0
 	VFMADD231PS  (AX), Z5, Z0
 	VMOVUPS      Z0, (AX)
@@ -770,11 +770,11 @@ edgeadddone:
 	VZEROUPPER
 	RET
 
-// func product2x48AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product2x48AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·product2x48AVX512(SB), NOSPLIT, $0-112
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), CX
+TEXT ·product2x48AVX512(SB), NOSPLIT, $0-120
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
@@ -900,13 +900,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+72(FP), AX
-	MOVQ         ldc+80(FP), CX
+	MOVQ         c+80(FP), AX
+	MOVQ         ldc+88(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+88(FP), DX
-	MOVQ         cols+96(FP), BX
-	VBROADCASTSS alpha+104(FP), Z6
-	MOVL         beta+108(FP), SI
+	MOVQ         rows+96(FP), DX
+	MOVQ         cols+104(FP), BX
+	VBROADCASTSS alpha+112(FP), Z6
+	MOVL         beta+116(FP), SI
 	SHLL         $0x01, SI
 	SUBQ         $0x20, BX
 	CMPQ         BX, $0x10
@@ -934,7 +934,7 @@ setdone:
 	RET
 
 full:
-	VBROADCASTSS beta+108(FP), Z7
+	VBROADCASTSS beta+116(FP), Z7
 	VMULPS       Z6, Z0, Z0
 	VFMADD231PS  (AX), Z7, Z0
 	VMOVUPS      Z0, (AX)
@@ -988,7 +988,7 @@ edgesetdone:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+108(FP), Z7
+	VBROADCASTSS beta+116(FP), Z7
 	VMULPS       Z6, Z0, Z0
 	VFMADD231PS  (AX), Z7, Z0
 	VMOVUPS      Z0, (AX)
@@ -1017,11 +1017,11 @@ edgeadddone:
 	VZEROUPPER
 	RET
 
-// func product4x16AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product4x16AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·product4x16AVX512(SB), NOSPLIT, $0-112
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), CX
+TEXT ·product4x16AVX512(SB), NOSPLIT, $0-120
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	ADDQ       CX, AX
@@ -1115,13 +1115,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+72(FP), AX
-	MOVQ         ldc+80(FP), CX
+	MOVQ         c+80(FP), AX
+	MOVQ         ldc+88(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+88(FP), DX
-	MOVQ         cols+96(FP), BX
-	VBROADCASTSS alpha+104(FP), Z4
-	MOVL         beta+108(FP), SI
+	MOVQ         rows+96(FP), DX
+	MOVQ         cols+104(FP), BX
+	VBROADCASTSS alpha+112(FP), Z4
+	MOVL         beta+116(FP), SI
 	SHLL         $0x01, SI
 	SUBQ         $0x00, BX
 	CMPQ         BX, $0x10
@@ -1151,7 +1151,7 @@ setdone:
 	RET
 
 full:
-	VBROADCASTSS beta+108(FP), Z5
+	VBROADCASTSS beta+116(FP), Z5
 	VMULPS       Z4, Z0, Z0
 	VFMADD231PS  (AX), Z5, Z0
 	VMOVUPS      Z0, (AX)
@@ -1207,7 +1207,7 @@ edgesetdone:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+108(FP), Z5
+	VBROADCASTSS beta+116(FP), Z5
 	VMULPS       Z4, Z0, Z0
 	VMOVUPS.Z    (AX), K1, Z6
 	VFMADD231PS  Z6, Z5, Z0
@@ -1238,11 +1238,11 @@ edgeadddone:
 	VZEROUPPER
 	RET
 
-// func product4x32AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product4x32AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·product4x32AVX512(SB), NOSPLIT, $0-112
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), CX
+TEXT ·product4x32AVX512(SB), NOSPLIT, $0-120
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
@@ -1385,13 +1385,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+72(FP), AX
-	MOVQ         ldc+80(FP), CX
+	MOVQ         c+80(FP), AX
+	MOVQ         ldc+88(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+88(FP), DX
-	MOVQ         cols+96(FP), BX
-	VBROADCASTSS alpha+104(FP), Z8
-	MOVL         beta+108(FP), SI
+	MOVQ         rows+96(FP), DX
+	MOVQ         cols+104(FP), BX
+	VBROADCASTSS alpha+112(FP), Z8
+	MOVL         beta+116(FP), SI
 	SHLL         $0x01, SI
 	SUBQ         $0x10, BX
 	CMPQ         BX, $0x10
@@ -1429,7 +1429,7 @@ setdone:
 	RET
 
 full:
-	VBROADCASTSS beta+108(FP), Z9
+	VBROADCASTSS beta+116(FP), Z9
 	VMULPS       Z8, Z0, Z0
 	VFMADD231PS  (AX), Z9, Z0
 	VMOVUPS      Z0, (AX)
@@ -1505,7 +1505,7 @@ edgesetdone:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+108(FP), Z9
+	VBROADCASTSS beta+116(FP), Z9
 	VMULPS       Z8, Z0, Z0
 	VFMADD231PS  (AX), Z9, Z0
 	VMOVUPS      Z0, (AX)
@@ -1548,11 +1548,11 @@ edgeadddone:
 	VZEROUPPER
 	RET
 
-// func product4x48AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product4x48AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·product4x48AVX512(SB), NOSPLIT, $0-112
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), CX
+TEXT ·product4x48AVX512(SB), NOSPLIT, $0-120
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
@@ -1733,13 +1733,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+72(FP), AX
-	MOVQ         ldc+80(FP), CX
+	MOVQ         c+80(FP), AX
+	MOVQ         ldc+88(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+88(FP), DX
-	MOVQ         cols+96(FP), BX
-	VBROADCASTSS alpha+104(FP), Z12
-	MOVL         beta+108(FP), SI
+	MOVQ         rows+96(FP), DX
+	MOVQ         cols+104(FP), BX
+	VBROADCASTSS alpha+112(FP), Z12
+	MOVL         beta+116(FP), SI
 	SHLL         $0x01, SI
 	SUBQ         $0x20, BX
 	CMPQ         BX, $0x10
@@ -1785,7 +1785,7 @@ setdone:
 	RET
 
 full:
-	VBROADCASTSS beta+108(FP), Z13
+	VBROADCASTSS beta+116(FP), Z13
 	VMULPS       Z12, Z0, Z0
 	VFMADD231PS  (AX), Z13, Z0
 	VMOVUPS      Z0, (AX)
@@ -1881,7 +1881,7 @@ edgesetdone:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+108(FP), Z13
+	VBROADCASTSS beta+116(FP), Z13
 	VMULPS       Z12, Z0, Z0
 	VFMADD231PS  (AX), Z13, Z0
 	VMOVUPS      Z0, (AX)
@@ -1936,11 +1936,11 @@ edgeadddone:
 	VZEROUPPER
 	RET
 
-// func product8x16AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product8x16AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·product8x16AVX512(SB), NOSPLIT, $0-112
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), CX
+TEXT ·product8x16AVX512(SB), NOSPLIT, $0-120
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	ADDQ       CX, AX
@@ -1969,7 +1969,7 @@ TEXT ·product8x16AVX512(SB), NOSPLIT, $0-112
 	MOVQ       bs+40(FP), R9
 	SHLQ       $0x02, R9
 	MOVQ       next+56(FP), R10
-	MOVQ       ns+64(FP), R11
+	MOVQ       ns+72(FP), R11
 	SHLQ       $0x02, R11
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
@@ -2070,8 +2070,106 @@ keepsingle:
 read:
 	TESTQ R10, R10
 	JZ    plain
-	SUBQ  $0x04, AX
-	JL    askrest
+	MOVQ  beside+64(FP), R12
+	TESTQ R12, R12
+	JZ    ask
+	MOVQ  $0x00000008, R13
+
+beside:
+	CMPQ         AX, $0x04
+	JL           plain
+	PREFETCHT0   (R10)
+	PREFETCHT0   (R12)
+	ADDQ         R11, R10
+	ADDQ         R11, R12
+	VMOVUPS      (R8), Z8
+	VBROADCASTSS (CX), Z9
+	VFMADD231PS  Z8, Z9, Z0
+	VBROADCASTSS (CX)(DX*1), Z9
+	VFMADD231PS  Z8, Z9, Z1
+	VBROADCASTSS (CX)(DX*2), Z9
+	VFMADD231PS  Z8, Z9, Z2
+	VBROADCASTSS (CX)(SI*1), Z9
+	VFMADD231PS  Z8, Z9, Z3
+	VBROADCASTSS (DI), Z9
+	VFMADD231PS  Z8, Z9, Z4
+	VBROADCASTSS (DI)(DX*1), Z9
+	VFMADD231PS  Z8, Z9, Z5
+	VBROADCASTSS (DI)(DX*2), Z9
+	VFMADD231PS  Z8, Z9, Z6
+	VBROADCASTSS (DI)(SI*1), Z9
+	VFMADD231PS  Z8, Z9, Z7
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	VMOVUPS      (R8), Z8
+	VBROADCASTSS (CX), Z9
+	VFMADD231PS  Z8, Z9, Z0
+	VBROADCASTSS (CX)(DX*1), Z9
+	VFMADD231PS  Z8, Z9, Z1
+	VBROADCASTSS (CX)(DX*2), Z9
+	VFMADD231PS  Z8, Z9, Z2
+	VBROADCASTSS (CX)(SI*1), Z9
+	VFMADD231PS  Z8, Z9, Z3
+	VBROADCASTSS (DI), Z9
+	VFMADD231PS  Z8, Z9, Z4
+	VBROADCASTSS (DI)(DX*1), Z9
+	VFMADD231PS  Z8, Z9, Z5
+	VBROADCASTSS (DI)(DX*2), Z9
+	VFMADD231PS  Z8, Z9, Z6
+	VBROADCASTSS (DI)(SI*1), Z9
+	VFMADD231PS  Z8, Z9, Z7
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	VMOVUPS      (R8), Z8
+	VBROADCASTSS (CX), Z9
+	VFMADD231PS  Z8, Z9, Z0
+	VBROADCASTSS (CX)(DX*1), Z9
+	VFMADD231PS  Z8, Z9, Z1
+	VBROADCASTSS (CX)(DX*2), Z9
+	VFMADD231PS  Z8, Z9, Z2
+	VBROADCASTSS (CX)(SI*1), Z9
+	VFMADD231PS  Z8, Z9, Z3
+	VBROADCASTSS (DI), Z9
+	VFMADD231PS  Z8, Z9, Z4
+	VBROADCASTSS (DI)(DX*1), Z9
+	VFMADD231PS  Z8, Z9, Z5
+	VBROADCASTSS (DI)(DX*2), Z9
+	VFMADD231PS  Z8, Z9, Z6
+	VBROADCASTSS (DI)(SI*1), Z9
+	VFMADD231PS  Z8, Z9, Z7
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	VMOVUPS      (R8), Z8
+	VBROADCASTSS (CX), Z9
+	VFMADD231PS  Z8, Z9, Z0
+	VBROADCASTSS (CX)(DX*1), Z9
+	VFMADD231PS  Z8, Z9, Z1
+	VBROADCASTSS (CX)(DX*2), Z9
+	VFMADD231PS  Z8, Z9, Z2
+	VBROADCASTSS (CX)(SI*1), Z9
+	VFMADD231PS  Z8, Z9, Z3
+	VBROADCASTSS (DI), Z9
+	VFMADD231PS  Z8, Z9, Z4
+	VBROADCASTSS (DI)(DX*1), Z9
+	VFMADD231PS  Z8, Z9, Z5
+	VBROADCASTSS (DI)(DX*2), Z9
+	VFMADD231PS  Z8, Z9, Z6
+	VBROADCASTSS (DI)(SI*1), Z9
+	VFMADD231PS  Z8, Z9, Z7
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	SUBQ         $0x04, AX
+	DECQ         R13
+	JNZ          beside
+	JMP          plain
+
+ask:
+	SUBQ $0x04, AX
+	JL   askrest
 
 askloop:
 	PREFETCHT1   (R10)
@@ -2305,13 +2403,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+72(FP), AX
-	MOVQ         ldc+80(FP), CX
+	MOVQ         c+80(FP), AX
+	MOVQ         ldc+88(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+88(FP), DX
-	MOVQ         cols+96(FP), BX
-	VBROADCASTSS alpha+104(FP), Z8
-	MOVL         beta+108(FP), SI
+	MOVQ         rows+96(FP), DX
+	MOVQ         cols+104(FP), BX
+	VBROADCASTSS alpha+112(FP), Z8
+	MOVL         beta+116(FP), SI
 	SHLL         $0x01, SI
 	SUBQ         $0x00, BX
 	CMPQ         BX, $0x10
@@ -2361,7 +2459,7 @@ setdone:
 	RET
 
 full:
-	VBROADCASTSS beta+108(FP), Z9
+	VBROADCASTSS beta+116(FP), Z9
 	VMULPS       Z8, Z0, Z0
 	VFMADD231PS  (AX), Z9, Z0
 	VMOVUPS      Z0, (AX)
@@ -2461,7 +2559,7 @@ edgesetdone:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+108(FP), Z9
+	VBROADCASTSS beta+116(FP), Z9
 	VMULPS       Z8, Z0, Z0
 	VMOVUPS.Z    (AX), K1, Z10
 	VFMADD231PS  Z10, Z9, Z0
@@ -2520,11 +2618,11 @@ edgeadddone:
 	VZEROUPPER
 	RET
 
-// func product8x32AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product8x32AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·product8x32AVX512(SB), NOSPLIT, $0-112
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), CX
+TEXT ·product8x32AVX512(SB), NOSPLIT, $0-120
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
@@ -2562,7 +2660,7 @@ TEXT ·product8x32AVX512(SB), NOSPLIT, $0-112
 	SHLQ       $0x02, R9
 	LEAQ       (R8)(R9*8), R10
 	MOVQ       next+56(FP), R11
-	MOVQ       ns+64(FP), R12
+	MOVQ       ns+72(FP), R12
 	SHLQ       $0x02, R12
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
@@ -2717,8 +2815,156 @@ keepsingle:
 read:
 	TESTQ R11, R11
 	JZ    plain
-	SUBQ  $0x04, AX
-	JL    askrest
+	MOVQ  beside+64(FP), R13
+	TESTQ R13, R13
+	JZ    ask
+	MOVQ  $0x00000008, R14
+
+beside:
+	CMPQ         AX, $0x04
+	JL           plain
+	PREFETCHT0   (R11)
+	PREFETCHT0   (R13)
+	PREFETCHT0   64(R11)
+	PREFETCHT0   64(R13)
+	ADDQ         R12, R11
+	ADDQ         R12, R13
+	VMOVUPS      (R8), Z16
+	VMOVUPS      64(R8), Z17
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	VBROADCASTSS (CX), Z18
+	VFMADD231PS  Z16, Z18, Z0
+	VFMADD231PS  Z17, Z18, Z1
+	VBROADCASTSS (CX)(DX*1), Z18
+	VFMADD231PS  Z16, Z18, Z2
+	VFMADD231PS  Z17, Z18, Z3
+	VBROADCASTSS (CX)(DX*2), Z18
+	VFMADD231PS  Z16, Z18, Z4
+	VFMADD231PS  Z17, Z18, Z5
+	VBROADCASTSS (CX)(SI*1), Z18
+	VFMADD231PS  Z16, Z18, Z6
+	VFMADD231PS  Z17, Z18, Z7
+	VBROADCASTSS (DI), Z18
+	VFMADD231PS  Z16, Z18, Z8
+	VFMADD231PS  Z17, Z18, Z9
+	VBROADCASTSS (DI)(DX*1), Z18
+	VFMADD231PS  Z16, Z18, Z10
+	VFMADD231PS  Z17, Z18, Z11
+	VBROADCASTSS (DI)(DX*2), Z18
+	VFMADD231PS  Z16, Z18, Z12
+	VFMADD231PS  Z17, Z18, Z13
+	VBROADCASTSS (DI)(SI*1), Z18
+	VFMADD231PS  Z16, Z18, Z14
+	VFMADD231PS  Z17, Z18, Z15
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	ADDQ         R9, R10
+	VMOVUPS      (R8), Z16
+	VMOVUPS      64(R8), Z17
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	VBROADCASTSS (CX), Z18
+	VFMADD231PS  Z16, Z18, Z0
+	VFMADD231PS  Z17, Z18, Z1
+	VBROADCASTSS (CX)(DX*1), Z18
+	VFMADD231PS  Z16, Z18, Z2
+	VFMADD231PS  Z17, Z18, Z3
+	VBROADCASTSS (CX)(DX*2), Z18
+	VFMADD231PS  Z16, Z18, Z4
+	VFMADD231PS  Z17, Z18, Z5
+	VBROADCASTSS (CX)(SI*1), Z18
+	VFMADD231PS  Z16, Z18, Z6
+	VFMADD231PS  Z17, Z18, Z7
+	VBROADCASTSS (DI), Z18
+	VFMADD231PS  Z16, Z18, Z8
+	VFMADD231PS  Z17, Z18, Z9
+	VBROADCASTSS (DI)(DX*1), Z18
+	VFMADD231PS  Z16, Z18, Z10
+	VFMADD231PS  Z17, Z18, Z11
+	VBROADCASTSS (DI)(DX*2), Z18
+	VFMADD231PS  Z16, Z18, Z12
+	VFMADD231PS  Z17, Z18, Z13
+	VBROADCASTSS (DI)(SI*1), Z18
+	VFMADD231PS  Z16, Z18, Z14
+	VFMADD231PS  Z17, Z18, Z15
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	ADDQ         R9, R10
+	VMOVUPS      (R8), Z16
+	VMOVUPS      64(R8), Z17
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	VBROADCASTSS (CX), Z18
+	VFMADD231PS  Z16, Z18, Z0
+	VFMADD231PS  Z17, Z18, Z1
+	VBROADCASTSS (CX)(DX*1), Z18
+	VFMADD231PS  Z16, Z18, Z2
+	VFMADD231PS  Z17, Z18, Z3
+	VBROADCASTSS (CX)(DX*2), Z18
+	VFMADD231PS  Z16, Z18, Z4
+	VFMADD231PS  Z17, Z18, Z5
+	VBROADCASTSS (CX)(SI*1), Z18
+	VFMADD231PS  Z16, Z18, Z6
+	VFMADD231PS  Z17, Z18, Z7
+	VBROADCASTSS (DI), Z18
+	VFMADD231PS  Z16, Z18, Z8
+	VFMADD231PS  Z17, Z18, Z9
+	VBROADCASTSS (DI)(DX*1), Z18
+	VFMADD231PS  Z16, Z18, Z10
+	VFMADD231PS  Z17, Z18, Z11
+	VBROADCASTSS (DI)(DX*2), Z18
+	VFMADD231PS  Z16, Z18, Z12
+	VFMADD231PS  Z17, Z18, Z13
+	VBROADCASTSS (DI)(SI*1), Z18
+	VFMADD231PS  Z16, Z18, Z14
+	VFMADD231PS  Z17, Z18, Z15
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	ADDQ         R9, R10
+	VMOVUPS      (R8), Z16
+	VMOVUPS      64(R8), Z17
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	VBROADCASTSS (CX), Z18
+	VFMADD231PS  Z16, Z18, Z0
+	VFMADD231PS  Z17, Z18, Z1
+	VBROADCASTSS (CX)(DX*1), Z18
+	VFMADD231PS  Z16, Z18, Z2
+	VFMADD231PS  Z17, Z18, Z3
+	VBROADCASTSS (CX)(DX*2), Z18
+	VFMADD231PS  Z16, Z18, Z4
+	VFMADD231PS  Z17, Z18, Z5
+	VBROADCASTSS (CX)(SI*1), Z18
+	VFMADD231PS  Z16, Z18, Z6
+	VFMADD231PS  Z17, Z18, Z7
+	VBROADCASTSS (DI), Z18
+	VFMADD231PS  Z16, Z18, Z8
+	VFMADD231PS  Z17, Z18, Z9
+	VBROADCASTSS (DI)(DX*1), Z18
+	VFMADD231PS  Z16, Z18, Z10
+	VFMADD231PS  Z17, Z18, Z11
+	VBROADCASTSS (DI)(DX*2), Z18
+	VFMADD231PS  Z16, Z18, Z12
+	VFMADD231PS  Z17, Z18, Z13
+	VBROADCASTSS (DI)(SI*1), Z18
+	VFMADD231PS  Z16, Z18, Z14
+	VFMADD231PS  Z17, Z18, Z15
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	ADDQ         R9, R10
+	SUBQ         $0x04, AX
+	DECQ         R14
+	JNZ          beside
+	JMP          plain
+
+ask:
+	SUBQ $0x04, AX
+	JL   askrest
 
 askloop:
 	PREFETCHT1   (R11)
@@ -3073,13 +3319,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+72(FP), AX
-	MOVQ         ldc+80(FP), CX
+	MOVQ         c+80(FP), AX
+	MOVQ         ldc+88(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+88(FP), DX
-	MOVQ         cols+96(FP), BX
-	VBROADCASTSS alpha+104(FP), Z16
-	MOVL         beta+108(FP), SI
+	MOVQ         rows+96(FP), DX
+	MOVQ         cols+104(FP), BX
+	VBROADCASTSS alpha+112(FP), Z16
+	MOVL         beta+116(FP), SI
 	SHLL         $0x01, SI
 	SUBQ         $0x10, BX
 	CMPQ         BX, $0x10
@@ -3145,7 +3391,7 @@ setdone:
 	RET
 
 full:
-	VBROADCASTSS beta+108(FP), Z17
+	VBROADCASTSS beta+116(FP), Z17
 	VMULPS       Z16, Z0, Z0
 	VFMADD231PS  (AX), Z17, Z0
 	VMOVUPS      Z0, (AX)
@@ -3285,7 +3531,7 @@ edgesetdone:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+108(FP), Z17
+	VBROADCASTSS beta+116(FP), Z17
 	VMULPS       Z16, Z0, Z0
 	VFMADD231PS  (AX), Z17, Z0
 	VMOVUPS      Z0, (AX)
@@ -3368,11 +3614,11 @@ edgeadddone:
 	VZEROUPPER
 	RET
 
-// func product8x48AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product8x48AVX512(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·product8x48AVX512(SB), NOSPLIT, $0-112
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), CX
+TEXT ·product8x48AVX512(SB), NOSPLIT, $0-120
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
@@ -3418,7 +3664,7 @@ TEXT ·product8x48AVX512(SB), NOSPLIT, $0-112
 	SHLQ       $0x02, R9
 	LEAQ       (R8)(R9*8), R10
 	MOVQ       next+56(FP), R11
-	MOVQ       ns+64(FP), R12
+	MOVQ       ns+72(FP), R12
 	SHLQ       $0x02, R12
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
@@ -3618,8 +3864,198 @@ keepsingle:
 read:
 	TESTQ R11, R11
 	JZ    plain
-	SUBQ  $0x04, AX
-	JL    askrest
+	MOVQ  beside+64(FP), R13
+	TESTQ R13, R13
+	JZ    ask
+	MOVQ  $0x00000008, R14
+
+beside:
+	CMPQ         AX, $0x04
+	JL           plain
+	PREFETCHT0   (R11)
+	PREFETCHT0   (R13)
+	PREFETCHT0   64(R11)
+	PREFETCHT0   64(R13)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   128(R13)
+	ADDQ         R12, R11
+	ADDQ         R12, R13
+	VMOVUPS      (R8), Z24
+	VMOVUPS      64(R8), Z25
+	VMOVUPS      128(R8), Z26
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	VBROADCASTSS (CX), Z27
+	VFMADD231PS  Z24, Z27, Z0
+	VFMADD231PS  Z25, Z27, Z1
+	VFMADD231PS  Z26, Z27, Z2
+	VBROADCASTSS (CX)(DX*1), Z27
+	VFMADD231PS  Z24, Z27, Z3
+	VFMADD231PS  Z25, Z27, Z4
+	VFMADD231PS  Z26, Z27, Z5
+	VBROADCASTSS (CX)(DX*2), Z27
+	VFMADD231PS  Z24, Z27, Z6
+	VFMADD231PS  Z25, Z27, Z7
+	VFMADD231PS  Z26, Z27, Z8
+	VBROADCASTSS (CX)(SI*1), Z27
+	VFMADD231PS  Z24, Z27, Z9
+	VFMADD231PS  Z25, Z27, Z10
+	VFMADD231PS  Z26, Z27, Z11
+	VBROADCASTSS (DI), Z27
+	VFMADD231PS  Z24, Z27, Z12
+	VFMADD231PS  Z25, Z27, Z13
+	VFMADD231PS  Z26, Z27, Z14
+	VBROADCASTSS (DI)(DX*1), Z27
+	VFMADD231PS  Z24, Z27, Z15
+	VFMADD231PS  Z25, Z27, Z16
+	VFMADD231PS  Z26, Z27, Z17
+	VBROADCASTSS (DI)(DX*2), Z27
+	VFMADD231PS  Z24, Z27, Z18
+	VFMADD231PS  Z25, Z27, Z19
+	VFMADD231PS  Z26, Z27, Z20
+	VBROADCASTSS (DI)(SI*1), Z27
+	VFMADD231PS  Z24, Z27, Z21
+	VFMADD231PS  Z25, Z27, Z22
+	VFMADD231PS  Z26, Z27, Z23
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	ADDQ         R9, R10
+	VMOVUPS      (R8), Z24
+	VMOVUPS      64(R8), Z25
+	VMOVUPS      128(R8), Z26
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	VBROADCASTSS (CX), Z27
+	VFMADD231PS  Z24, Z27, Z0
+	VFMADD231PS  Z25, Z27, Z1
+	VFMADD231PS  Z26, Z27, Z2
+	VBROADCASTSS (CX)(DX*1), Z27
+	VFMADD231PS  Z24, Z27, Z3
+	VFMADD231PS  Z25, Z27, Z4
+	VFMADD231PS  Z26, Z27, Z5
+	VBROADCASTSS (CX)(DX*2), Z27
+	VFMADD231PS  Z24, Z27, Z6
+	VFMADD231PS  Z25, Z27, Z7
+	VFMADD231PS  Z26, Z27, Z8
+	VBROADCASTSS (CX)(SI*1), Z27
+	VFMADD231PS  Z24, Z27, Z9
+	VFMADD231PS  Z25, Z27, Z10
+	VFMADD231PS  Z26, Z27, Z11
+	VBROADCASTSS (DI), Z27
+	VFMADD231PS  Z24, Z27, Z12
+	VFMADD231PS  Z25, Z27, Z13
+	VFMADD231PS  Z26, Z27, Z14
+	VBROADCASTSS (DI)(DX*1), Z27
+	VFMADD231PS  Z24, Z27, Z15
+	VFMADD231PS  Z25, Z27, Z16
+	VFMADD231PS  Z26, Z27, Z17
+	VBROADCASTSS (DI)(DX*2), Z27
+	VFMADD231PS  Z24, Z27, Z18
+	VFMADD231PS  Z25, Z27, Z19
+	VFMADD231PS  Z26, Z27, Z20
+	VBROADCASTSS (DI)(SI*1), Z27
+	VFMADD231PS  Z24, Z27, Z21
+	VFMADD231PS  Z25, Z27, Z22
+	VFMADD231PS  Z26, Z27, Z23
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	ADDQ         R9, R10
+	VMOVUPS      (R8), Z24
+	VMOVUPS      64(R8), Z25
+	VMOVUPS      128(R8), Z26
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	VBROADCASTSS (CX), Z27
+	VFMADD231PS  Z24, Z27, Z0
+	VFMADD231PS  Z25, Z27, Z1
+	VFMADD231PS  Z26, Z27, Z2
+	VBROADCASTSS (CX)(DX*1), Z27
+	VFMADD231PS  Z24, Z27, Z3
+	VFMADD231PS  Z25, Z27, Z4
+	VFMADD231PS  Z26, Z27, Z5
+	VBROADCASTSS (CX)(DX*2), Z27
+	VFMADD231PS  Z24, Z27, Z6
+	VFMADD231PS  Z25, Z27, Z7
+	VFMADD231PS  Z26, Z27, Z8
+	VBROADCASTSS (CX)(SI*1), Z27
+	VFMADD231PS  Z24, Z27, Z9
+	VFMADD231PS  Z25, Z27, Z10
+	VFMADD231PS  Z26, Z27, Z11
+	VBROADCASTSS (DI), Z27
+	VFMADD231PS  Z24, Z27, Z12
+	VFMADD231PS  Z25, Z27, Z13
+	VFMADD231PS  Z26, Z27, Z14
+	VBROADCASTSS (DI)(DX*1), Z27
+	VFMADD231PS  Z24, Z27, Z15
+	VFMADD231PS  Z25, Z27, Z16
+	VFMADD231PS  Z26, Z27, Z17
+	VBROADCASTSS (DI)(DX*2), Z27
+	VFMADD231PS  Z24, Z27, Z18
+	VFMADD231PS  Z25, Z27, Z19
+	VFMADD231PS  Z26, Z27, Z20
+	VBROADCASTSS (DI)(SI*1), Z27
+	VFMADD231PS  Z24, Z27, Z21
+	VFMADD231PS  Z25, Z27, Z22
+	VFMADD231PS  Z26, Z27, Z23
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	ADDQ         R9, R10
+	VMOVUPS      (R8), Z24
+	VMOVUPS      64(R8), Z25
+	VMOVUPS      128(R8), Z26
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	VBROADCASTSS (CX), Z27
+	VFMADD231PS  Z24, Z27, Z0
+	VFMADD231PS  Z25, Z27, Z1
+	VFMADD231PS  Z26, Z27, Z2
+	VBROADCASTSS (CX)(DX*1), Z27
+	VFMADD231PS  Z24, Z27, Z3
+	VFMADD231PS  Z25, Z27, Z4
+	VFMADD231PS  Z26, Z27, Z5
+	VBROADCASTSS (CX)(DX*2), Z27
+	VFMADD231PS  Z24, Z27, Z6
+	VFMADD231PS  Z25, Z27, Z7
+	VFMADD231PS  Z26, Z27, Z8
+	VBROADCASTSS (CX)(SI*1), Z27
+	VFMADD231PS  Z24, Z27, Z9
+	VFMADD231PS  Z25, Z27, Z10
+	VFMADD231PS  Z26, Z27, Z11
+	VBROADCASTSS (DI), Z27
+	VFMADD231PS  Z24, Z27, Z12
+	VFMADD231PS  Z25, Z27, Z13
+	VFMADD231PS  Z26, Z27, Z14
+	VBROADCASTSS (DI)(DX*1), Z27
+	VFMADD231PS  Z24, Z27, Z15
+	VFMADD231PS  Z25, Z27, Z16
+	VFMADD231PS  Z26, Z27, Z17
+	VBROADCASTSS (DI)(DX*2), Z27
+	VFMADD231PS  Z24, Z27, Z18
+	VFMADD231PS  Z25, Z27, Z19
+	VFMADD231PS  Z26, Z27, Z20
+	VBROADCASTSS (DI)(SI*1), Z27
+	VFMADD231PS  Z24, Z27, Z21
+	VFMADD231PS  Z25, Z27, Z22
+	VFMADD231PS  Z26, Z27, Z23
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	ADDQ         R9, R10
+	SUBQ         $0x04, AX
+	DECQ         R14
+	JNZ          beside
+	JMP          plain
+
+ask:
+	SUBQ $0x04, AX
+	JL   askrest
 
 askloop:
 	PREFETCHT1   (R11)
@@ -4075,13 +4511,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+72(FP), AX
-	MOVQ         ldc+80(FP), CX
+	MOVQ         c+80(FP), AX
+	MOVQ         ldc+88(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+88(FP), DX
-	MOVQ         cols+96(FP), BX
-	VBROADCASTSS alpha+104(FP), Z24
-	MOVL         beta+108(FP), SI
+	MOVQ         rows+96(FP), DX
+	MOVQ         cols+104(FP), BX
+	VBROADCASTSS alpha+112(FP), Z24
+	MOVL         beta+116(FP), SI
 	SHLL         $0x01, SI
 	SUBQ         $0x20, BX
 	CMPQ         BX, $0x10
@@ -4163,7 +4599,7 @@ setdone:
 	RET
 
 full:
-	VBROADCASTSS beta+108(FP), Z25
+	VBROADCASTSS beta+116(FP), Z25
 	VMULPS       Z24, Z0, Z0
 	VFMADD231PS  (AX), Z25, Z0
 	VMOVUPS      Z0, (AX)
@@ -4343,7 +4779,7 @@ edgesetdone:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+108(FP), Z25
+	VBROADCASTSS beta+116(FP), Z25
 	VMULPS       Z24, Z0, Z0
 	VFMADD231PS  (AX), Z25, Z0
 	VMOVUPS      Z0, (AX)
@@ -4450,11 +4886,11 @@ edgeadddone:
 	VZEROUPPER
 	RET
 
-// func product1x8AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product1x8AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·product1x8AVX2(SB), NOSPLIT, $0-112
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), CX
+TEXT ·product1x8AVX2(SB), NOSPLIT, $0-120
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	MOVQ       k+0(FP), AX
@@ -4508,13 +4944,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+72(FP), AX
-	MOVQ         ldc+80(FP), CX
+	MOVQ         c+80(FP), AX
+	MOVQ         ldc+88(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+88(FP), CX
-	MOVQ         cols+96(FP), CX
-	VBROADCASTSS alpha+104(FP), Y1
-	MOVL         beta+108(FP), DX
+	MOVQ         rows+96(FP), CX
+	MOVQ         cols+104(FP), CX
+	VBROADCASTSS alpha+112(FP), Y1
+	MOVL         beta+116(FP), DX
 	SHLL         $0x01, DX
 	SUBQ         $0x00, CX
 	CMPQ         CX, $0x08
@@ -4527,7 +4963,7 @@ write:
 	RET
 
 full:
-	VBROADCASTSS beta+108(FP), Y2
+	VBROADCASTSS beta+116(FP), Y2
 	VMULPS       Y1, Y0, Y0
 	VFMADD231PS  (AX), Y2, Y0
 	VMOVUPS      Y0, (AX)
@@ -4547,7 +4983,7 @@ edge:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+108(FP), Y3
+	VBROADCASTSS beta+116(FP), Y3
 	VMULPS       Y1, Y0, Y0
 	VMASKMOVPS   (AX), Y2, Y1
 	VFMADD231PS  Y1, Y3, Y0
@@ -4573,11 +5009,11 @@ DATA laneMasks<>+56(SB)/4, $0x00000000
 DATA laneMasks<>+60(SB)/4, $0x00000000
 GLOBL laneMasks<>(SB), RODATA|NOPTR, $64
 
-// func product1x16AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product1x16AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·product1x16AVX2(SB), NOSPLIT, $0-112
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), CX
+TEXT ·product1x16AVX2(SB), NOSPLIT, $0-120
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	MOVQ       k+0(FP), AX
@@ -4653,13 +5089,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+72(FP), AX
-	MOVQ         ldc+80(FP), CX
+	MOVQ         c+80(FP), AX
+	MOVQ         ldc+88(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+88(FP), CX
-	MOVQ         cols+96(FP), CX
-	VBROADCASTSS alpha+104(FP), Y2
-	MOVL         beta+108(FP), DX
+	MOVQ         rows+96(FP), CX
+	MOVQ         cols+104(FP), CX
+	VBROADCASTSS alpha+112(FP), Y2
+	MOVL         beta+116(FP), DX
 	SHLL         $0x01, DX
 	SUBQ         $0x08, CX
 	CMPQ         CX, $0x08
@@ -4674,7 +5110,7 @@ write:
 	RET
 
 full:
-	VBROADCASTSS beta+108(FP), Y3
+	VBROADCASTSS beta+116(FP), Y3
 	VMULPS       Y2, Y0, Y0
 	VFMADD231PS  (AX), Y3, Y0
 	VMOVUPS      Y0, (AX)
@@ -4699,7 +5135,7 @@ edge:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+108(FP), Y4
+	VBROADCASTSS beta+116(FP), Y4
 	VMULPS       Y2, Y0, Y0
 	VFMADD231PS  (AX), Y4, Y0
 	VMOVUPS      Y0, (AX)
@@ -4710,11 +5146,11 @@ edgefull:
 	VZEROUPPER
 	RET
 
-// func product2x8AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product2x8AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·product2x8AVX2(SB), NOSPLIT, $0-112
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), CX
+TEXT ·product2x8AVX2(SB), NOSPLIT, $0-120
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	ADDQ       CX, AX
@@ -4781,13 +5217,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+72(FP), AX
-	MOVQ         ldc+80(FP), CX
+	MOVQ         c+80(FP), AX
+	MOVQ         ldc+88(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+88(FP), DX
-	MOVQ         cols+96(FP), BX
-	VBROADCASTSS alpha+104(FP), Y2
-	MOVL         beta+108(FP), SI
+	MOVQ         rows+96(FP), DX
+	MOVQ         cols+104(FP), BX
+	VBROADCASTSS alpha+112(FP), Y2
+	MOVL         beta+116(FP), SI
 	SHLL         $0x01, SI
 	SUBQ         $0x00, BX
 	CMPQ         BX, $0x08
@@ -4807,7 +5243,7 @@ setdone:
 	RET
 
 full:
-	VBROADCASTSS beta+108(FP), Y3
+	VBROADCASTSS beta+116(FP), Y3
 	VMULPS       Y2, Y0, Y0
 	VFMADD231PS  (AX), Y3, Y0
 	VMOVUPS      Y0, (AX)
@@ -4842,7 +5278,7 @@ edgesetdone:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+108(FP), Y4
+	VBROADCASTSS beta+116(FP), Y4
 	VMULPS       Y2, Y0, Y0
 	VMASKMOVPS   (AX), Y3, Y5
 	VFMADD231PS  Y5, Y4, Y0
@@ -4859,11 +5295,11 @@ edgeadddone:
 	VZEROUPPER
 	RET
 
-// func product2x16AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product2x16AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·product2x16AVX2(SB), NOSPLIT, $0-112
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), CX
+TEXT ·product2x16AVX2(SB), NOSPLIT, $0-120
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	ADDQ       CX, AX
@@ -4958,13 +5394,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+72(FP), AX
-	MOVQ         ldc+80(FP), CX
+	MOVQ         c+80(FP), AX
+	MOVQ         ldc+88(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+88(FP), DX
-	MOVQ         cols+96(FP), BX
-	VBROADCASTSS alpha+104(FP), Y4
-	MOVL         beta+108(FP), SI
+	MOVQ         rows+96(FP), DX
+	MOVQ         cols+104(FP), BX
+	VBROADCASTSS alpha+112(FP), Y4
+	MOVL         beta+116(FP), SI
 	SHLL         $0x01, SI
 	SUBQ         $0x08, BX
 	CMPQ         BX, $0x08
@@ -4988,7 +5424,7 @@ setdone:
 	RET
 
 full:
-	VBROADCASTSS beta+108(FP), Y5
+	VBROADCASTSS beta+116(FP), Y5
 	VMULPS       Y4, Y0, Y0
 	VFMADD231PS  (AX), Y5, Y0
 	VMOVUPS      Y0, (AX)
@@ -5033,7 +5469,7 @@ edgesetdone:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+108(FP), Y6
+	VBROADCASTSS beta+116(FP), Y6
 	VMULPS       Y4, Y0, Y0
 	VFMADD231PS  (AX), Y6, Y0
 	VMOVUPS      Y0, (AX)
@@ -5056,11 +5492,11 @@ edgeadddone:
 	VZEROUPPER
 	RET
 
-// func product4x8AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product4x8AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·product4x8AVX2(SB), NOSPLIT, $0-112
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), CX
+TEXT ·product4x8AVX2(SB), NOSPLIT, $0-120
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	ADDQ       CX, AX
@@ -5154,13 +5590,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+72(FP), AX
-	MOVQ         ldc+80(FP), CX
+	MOVQ         c+80(FP), AX
+	MOVQ         ldc+88(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+88(FP), DX
-	MOVQ         cols+96(FP), BX
-	VBROADCASTSS alpha+104(FP), Y4
-	MOVL         beta+108(FP), SI
+	MOVQ         rows+96(FP), DX
+	MOVQ         cols+104(FP), BX
+	VBROADCASTSS alpha+112(FP), Y4
+	MOVL         beta+116(FP), SI
 	SHLL         $0x01, SI
 	SUBQ         $0x00, BX
 	CMPQ         BX, $0x08
@@ -5190,7 +5626,7 @@ setdone:
 	RET
 
 full:
-	VBROADCASTSS beta+108(FP), Y5
+	VBROADCASTSS beta+116(FP), Y5
 	VMULPS       Y4, Y0, Y0
 	VFMADD231PS  (AX), Y5, Y0
 	VMOVUPS      Y0, (AX)
@@ -5247,7 +5683,7 @@ edgesetdone:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+108(FP), Y6
+	VBROADCASTSS beta+116(FP), Y6
 	VMULPS       Y4, Y0, Y0
 	VMASKMOVPS   (AX), Y5, Y7
 	VFMADD231PS  Y7, Y6, Y0
@@ -5278,11 +5714,11 @@ edgeadddone:
 	VZEROUPPER
 	RET
 
-// func product4x16AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product4x16AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·product4x16AVX2(SB), NOSPLIT, $0-112
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), CX
+TEXT ·product4x16AVX2(SB), NOSPLIT, $0-120
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	ADDQ       CX, AX
@@ -5416,13 +5852,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+72(FP), AX
-	MOVQ         ldc+80(FP), CX
+	MOVQ         c+80(FP), AX
+	MOVQ         ldc+88(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+88(FP), DX
-	MOVQ         cols+96(FP), BX
-	VBROADCASTSS alpha+104(FP), Y8
-	MOVL         beta+108(FP), SI
+	MOVQ         rows+96(FP), DX
+	MOVQ         cols+104(FP), BX
+	VBROADCASTSS alpha+112(FP), Y8
+	MOVL         beta+116(FP), SI
 	SHLL         $0x01, SI
 	SUBQ         $0x08, BX
 	CMPQ         BX, $0x08
@@ -5460,7 +5896,7 @@ setdone:
 	RET
 
 full:
-	VBROADCASTSS beta+108(FP), Y9
+	VBROADCASTSS beta+116(FP), Y9
 	VMULPS       Y8, Y0, Y0
 	VFMADD231PS  (AX), Y9, Y0
 	VMOVUPS      Y0, (AX)
@@ -5537,7 +5973,7 @@ edgesetdone:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+108(FP), Y10
+	VBROADCASTSS beta+116(FP), Y10
 	VMULPS       Y8, Y0, Y0
 	VFMADD231PS  (AX), Y10, Y0
 	VMOVUPS      Y0, (AX)
@@ -5580,11 +6016,11 @@ edgeadddone:
 	VZEROUPPER
 	RET
 
-// func product6x8AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product6x8AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, CMOV, FMA3, MMX+
-TEXT ·product6x8AVX2(SB), NOSPLIT, $0-112
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), CX
+TEXT ·product6x8AVX2(SB), NOSPLIT, $0-120
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	ADDQ       CX, AX
@@ -5609,7 +6045,7 @@ TEXT ·product6x8AVX2(SB), NOSPLIT, $0-112
 	MOVQ       bs+40(FP), R9
 	SHLQ       $0x02, R9
 	MOVQ       next+56(FP), R10
-	MOVQ       ns+64(FP), R11
+	MOVQ       ns+72(FP), R11
 	SHLQ       $0x02, R11
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
@@ -5696,8 +6132,90 @@ keepsingle:
 read:
 	TESTQ R10, R10
 	JZ    plain
-	SUBQ  $0x04, AX
-	JL    askrest
+	MOVQ  beside+64(FP), R12
+	TESTQ R12, R12
+	JZ    ask
+	MOVQ  $0x00000006, R13
+
+beside:
+	CMPQ         AX, $0x04
+	JL           plain
+	PREFETCHT0   (R10)
+	PREFETCHT0   (R12)
+	ADDQ         R11, R10
+	ADDQ         R11, R12
+	VMOVUPS      (R8), Y6
+	VBROADCASTSS (CX), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS (CX)(DX*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS (CX)(DX*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS (CX)(SI*1), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS (DI), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS (DI)(DX*1), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	VMOVUPS      (R8), Y6
+	VBROADCASTSS (CX), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS (CX)(DX*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS (CX)(DX*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS (CX)(SI*1), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS (DI), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS (DI)(DX*1), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	VMOVUPS      (R8), Y6
+	VBROADCASTSS (CX), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS (CX)(DX*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS (CX)(DX*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS (CX)(SI*1), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS (DI), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS (DI)(DX*1), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	VMOVUPS      (R8), Y6
+	VBROADCASTSS (CX), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS (CX)(DX*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS (CX)(DX*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS (CX)(SI*1), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS (DI), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS (DI)(DX*1), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	SUBQ         $0x04, AX
+	DECQ         R13
+	JNZ          beside
+	JMP          plain
+
+ask:
+	SUBQ $0x04, AX
+	JL   askrest
 
 askloop:
 	PREFETCHT1   (R10)
@@ -5891,13 +6409,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+72(FP), AX
-	MOVQ         ldc+80(FP), CX
+	MOVQ         c+80(FP), AX
+	MOVQ         ldc+88(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+88(FP), DX
-	MOVQ         cols+96(FP), BX
-	VBROADCASTSS alpha+104(FP), Y6
-	MOVL         beta+108(FP), SI
+	MOVQ         rows+96(FP), DX
+	MOVQ         cols+104(FP), BX
+	VBROADCASTSS alpha+112(FP), Y6
+	MOVL         beta+116(FP), SI
 	SHLL         $0x01, SI
 	SUBQ         $0x00, BX
 	CMPQ         BX, $0x08
@@ -5937,7 +6455,7 @@ setdone:
 	RET
 
 full:
-	VBROADCASTSS beta+108(FP), Y7
+	VBROADCASTSS beta+116(FP), Y7
 	VMULPS       Y6, Y0, Y0
 	VFMADD231PS  (AX), Y7, Y0
 	VMOVUPS      Y0, (AX)
@@ -6016,7 +6534,7 @@ edgesetdone:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+108(FP), Y8
+	VBROADCASTSS beta+116(FP), Y8
 	VMULPS       Y6, Y0, Y0
 	VMASKMOVPS   (AX), Y7, Y9
 	VFMADD231PS  Y9, Y8, Y0
@@ -6061,11 +6579,11 @@ edgeadddone:
 	VZEROUPPER
 	RET
 
-// func product6x16AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
+// func product6x16AVX2(k int, a *float32, ars int, acs int, b *float32, bs int, keep *float32, next *float32, beside *float32, ns int, c *float32, ldc int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, CMOV, FMA3, MMX+
-TEXT ·product6x16AVX2(SB), NOSPLIT, $0-112
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), CX
+TEXT ·product6x16AVX2(SB), NOSPLIT, $0-120
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	ADDQ       CX, AX
@@ -6091,7 +6609,7 @@ TEXT ·product6x16AVX2(SB), NOSPLIT, $0-112
 	SHLQ       $0x02, R9
 	LEAQ       (R8)(R9*8), R10
 	MOVQ       next+56(FP), R11
-	MOVQ       ns+64(FP), R12
+	MOVQ       ns+72(FP), R12
 	SHLQ       $0x02, R12
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
@@ -6217,8 +6735,126 @@ keepsingle:
 read:
 	TESTQ R11, R11
 	JZ    plain
-	SUBQ  $0x04, AX
-	JL    askrest
+	MOVQ  beside+64(FP), R13
+	TESTQ R13, R13
+	JZ    ask
+	MOVQ  $0x00000006, R14
+
+beside:
+	CMPQ         AX, $0x04
+	JL           plain
+	PREFETCHT0   (R11)
+	PREFETCHT0   (R13)
+	ADDQ         R12, R11
+	ADDQ         R12, R13
+	VMOVUPS      (R8), Y12
+	VMOVUPS      32(R8), Y13
+	PREFETCHT0   (R10)
+	VBROADCASTSS (CX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (CX)(DX*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (CX)(DX*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (CX)(SI*1), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (DI), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (DI)(DX*1), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	ADDQ         R9, R10
+	VMOVUPS      (R8), Y12
+	VMOVUPS      32(R8), Y13
+	PREFETCHT0   (R10)
+	VBROADCASTSS (CX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (CX)(DX*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (CX)(DX*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (CX)(SI*1), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (DI), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (DI)(DX*1), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	ADDQ         R9, R10
+	VMOVUPS      (R8), Y12
+	VMOVUPS      32(R8), Y13
+	PREFETCHT0   (R10)
+	VBROADCASTSS (CX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (CX)(DX*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (CX)(DX*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (CX)(SI*1), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (DI), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (DI)(DX*1), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	ADDQ         R9, R10
+	VMOVUPS      (R8), Y12
+	VMOVUPS      32(R8), Y13
+	PREFETCHT0   (R10)
+	VBROADCASTSS (CX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (CX)(DX*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (CX)(DX*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (CX)(SI*1), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (DI), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (DI)(DX*1), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         BX, CX
+	ADDQ         BX, DI
+	ADDQ         R9, R8
+	ADDQ         R9, R10
+	SUBQ         $0x04, AX
+	DECQ         R14
+	JNZ          beside
+	JMP          plain
+
+ask:
+	SUBQ $0x04, AX
+	JL   askrest
 
 askloop:
 	PREFETCHT1   (R11)
@@ -6502,13 +7138,13 @@ readsingle:
 	JNZ          readsingle
 
 write:
-	MOVQ         c+72(FP), AX
-	MOVQ         ldc+80(FP), CX
+	MOVQ         c+80(FP), AX
+	MOVQ         ldc+88(FP), CX
 	SHLQ         $0x02, CX
-	MOVQ         rows+88(FP), DX
-	MOVQ         cols+96(FP), BX
-	VBROADCASTSS alpha+104(FP), Y12
-	MOVL         beta+108(FP), SI
+	MOVQ         rows+96(FP), DX
+	MOVQ         cols+104(FP), BX
+	VBROADCASTSS alpha+112(FP), Y12
+	MOVL         beta+116(FP), SI
 	SHLL         $0x01, SI
 	SUBQ         $0x08, BX
 	CMPQ         BX, $0x08
@@ -6560,7 +7196,7 @@ setdone:
 	RET
 
 full:
-	VBROADCASTSS beta+108(FP), Y13
+	VBROADCASTSS beta+116(FP), Y13
 	VMULPS       Y12, Y0, Y0
 	VFMADD231PS  (AX), Y13, Y0
 	VMOVUPS      Y0, (AX)
@@ -6669,7 +7305,7 @@ edgesetdone:
 	RET
 
 edgefull:
-	VBROADCASTSS beta+108(FP), Y14
+	VBROADCASTSS beta+116(FP), Y14
 	VMULPS       Y12, Y0, Y0
 	VFMADD231PS  (AX), Y14, Y0
 	VMOVUPS      Y0, (AX)

@@ -39,6 +39,21 @@ func rmsAVX2(w *float32, v *float32, grad *float32, n int, scale float32, decay 
 //go:noescape
 func rmsMomentumAVX2(w *float32, v *float32, velocity *float32, grad *float32, n int, scale float32, decay float32, keep float32, rest float32, eps float32, momentum float32, lr float32)
 
+// sgdTile16AVX2 makes a step of SGD on rows of 16 elements.
+//
+//go:noescape
+func sgdTile16AVX2(w *float32, grad *float32, ld int, rows int, scale float32, decay float32, lr float32)
+
+// sgdMomentumTile16AVX2 makes a step of SGD with momentum on rows of 16 elements.
+//
+//go:noescape
+func sgdMomentumTile16AVX2(w *float32, velocity *float32, grad *float32, ld int, rows int, scale float32, decay float32, momentum float32, lr float32)
+
+// sgdNesterovTile16AVX2 makes a step of SGD with Nesterov's momentum on rows of 16 elements.
+//
+//go:noescape
+func sgdNesterovTile16AVX2(w *float32, velocity *float32, grad *float32, ld int, rows int, scale float32, decay float32, momentum float32, lr float32)
+
 // sumSquaresAVX2 adds the squares of n elements, a multiple of 32, to 32 lanes.
 //
 //go:noescape
@@ -78,6 +93,21 @@ func rmsAVX512(w *float32, v *float32, grad *float32, n int, scale float32, deca
 //
 //go:noescape
 func rmsMomentumAVX512(w *float32, v *float32, velocity *float32, grad *float32, n int, scale float32, decay float32, keep float32, rest float32, eps float32, momentum float32, lr float32)
+
+// sgdTile48AVX512 makes a step of SGD on rows of 48 elements.
+//
+//go:noescape
+func sgdTile48AVX512(w *float32, grad *float32, ld int, rows int, scale float32, decay float32, lr float32)
+
+// sgdMomentumTile48AVX512 makes a step of SGD with momentum on rows of 48 elements.
+//
+//go:noescape
+func sgdMomentumTile48AVX512(w *float32, velocity *float32, grad *float32, ld int, rows int, scale float32, decay float32, momentum float32, lr float32)
+
+// sgdNesterovTile48AVX512 makes a step of SGD with Nesterov's momentum on rows of 48 elements.
+//
+//go:noescape
+func sgdNesterovTile48AVX512(w *float32, velocity *float32, grad *float32, ld int, rows int, scale float32, decay float32, momentum float32, lr float32)
 
 // sumSquaresAVX512 adds the squares of n elements, a multiple of 32, to 32 lanes.
 //

@@ -630,6 +630,140 @@ done:
 	VZEROUPPER
 	RET
 
+// func sgdTile16AVX2(w *float32, grad *float32, ld int, rows int, scale float32, decay float32, lr float32)
+// Requires: AVX
+TEXT ·sgdTile16AVX2(SB), NOSPLIT, $0-44
+	MOVQ         w+0(FP), AX
+	MOVQ         grad+8(FP), CX
+	VBROADCASTSS scale+32(FP), Y0
+	VBROADCASTSS decay+36(FP), Y1
+	VBROADCASTSS lr+40(FP), Y2
+	MOVQ         ld+16(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         rows+24(FP), BX
+
+row:
+	VMOVUPS (AX), Y3
+	VMOVUPS (CX), Y4
+	VMULPS  Y4, Y0, Y4
+	VMULPS  Y3, Y1, Y5
+	VADDPS  Y5, Y4, Y4
+	VMULPS  Y4, Y2, Y4
+	VSUBPS  Y4, Y3, Y3
+	VMOVUPS Y3, (AX)
+	VMOVUPS 32(AX), Y3
+	VMOVUPS 32(CX), Y4
+	VMULPS  Y4, Y0, Y4
+	VMULPS  Y3, Y1, Y5
+	VADDPS  Y5, Y4, Y4
+	VMULPS  Y4, Y2, Y4
+	VSUBPS  Y4, Y3, Y3
+	VMOVUPS Y3, 32(AX)
+	ADDQ    DX, AX
+	ADDQ    $0x40, CX
+	DECQ    BX
+	JNZ     row
+	VZEROUPPER
+	RET
+
+// func sgdMomentumTile16AVX2(w *float32, velocity *float32, grad *float32, ld int, rows int, scale float32, decay float32, momentum float32, lr float32)
+// Requires: AVX
+TEXT ·sgdMomentumTile16AVX2(SB), NOSPLIT, $0-56
+	MOVQ         w+0(FP), AX
+	MOVQ         velocity+8(FP), CX
+	MOVQ         grad+16(FP), DX
+	VBROADCASTSS scale+40(FP), Y0
+	VBROADCASTSS decay+44(FP), Y1
+	VBROADCASTSS momentum+48(FP), Y2
+	VBROADCASTSS lr+52(FP), Y3
+	MOVQ         ld+24(FP), BX
+	SHLQ         $0x02, BX
+	MOVQ         rows+32(FP), SI
+
+row:
+	VMOVUPS (AX), Y4
+	VMOVUPS (DX), Y5
+	VMULPS  Y5, Y0, Y5
+	VMULPS  Y4, Y1, Y6
+	VADDPS  Y6, Y5, Y5
+	VMOVUPS (CX), Y6
+	VMULPS  Y6, Y2, Y6
+	VADDPS  Y5, Y6, Y5
+	VMOVUPS Y5, (CX)
+	VMULPS  Y5, Y3, Y5
+	VSUBPS  Y5, Y4, Y4
+	VMOVUPS Y4, (AX)
+	VMOVUPS 32(AX), Y4
+	VMOVUPS 32(DX), Y5
+	VMULPS  Y5, Y0, Y5
+	VMULPS  Y4, Y1, Y6
+	VADDPS  Y6, Y5, Y5
+	VMOVUPS 32(CX), Y6
+	VMULPS  Y6, Y2, Y6
+	VADDPS  Y5, Y6, Y5
+	VMOVUPS Y5, 32(CX)
+	VMULPS  Y5, Y3, Y5
+	VSUBPS  Y5, Y4, Y4
+	VMOVUPS Y4, 32(AX)
+	ADDQ    BX, AX
+	ADDQ    BX, CX
+	ADDQ    $0x40, DX
+	DECQ    SI
+	JNZ     row
+	VZEROUPPER
+	RET
+
+// func sgdNesterovTile16AVX2(w *float32, velocity *float32, grad *float32, ld int, rows int, scale float32, decay float32, momentum float32, lr float32)
+// Requires: AVX
+TEXT ·sgdNesterovTile16AVX2(SB), NOSPLIT, $0-56
+	MOVQ         w+0(FP), AX
+	MOVQ         velocity+8(FP), CX
+	MOVQ         grad+16(FP), DX
+	VBROADCASTSS scale+40(FP), Y0
+	VBROADCASTSS decay+44(FP), Y1
+	VBROADCASTSS momentum+48(FP), Y2
+	VBROADCASTSS lr+52(FP), Y3
+	MOVQ         ld+24(FP), BX
+	SHLQ         $0x02, BX
+	MOVQ         rows+32(FP), SI
+
+row:
+	VMOVUPS (AX), Y4
+	VMOVUPS (DX), Y5
+	VMULPS  Y5, Y0, Y5
+	VMULPS  Y4, Y1, Y6
+	VADDPS  Y6, Y5, Y5
+	VMOVUPS (CX), Y6
+	VMULPS  Y6, Y2, Y6
+	VADDPS  Y5, Y6, Y6
+	VMOVUPS Y6, (CX)
+	VMULPS  Y6, Y2, Y6
+	VADDPS  Y6, Y5, Y5
+	VMULPS  Y5, Y3, Y5
+	VSUBPS  Y5, Y4, Y4
+	VMOVUPS Y4, (AX)
+	VMOVUPS 32(AX), Y4
+	VMOVUPS 32(DX), Y5
+	VMULPS  Y5, Y0, Y5
+	VMULPS  Y4, Y1, Y6
+	VADDPS  Y6, Y5, Y5
+	VMOVUPS 32(CX), Y6
+	VMULPS  Y6, Y2, Y6
+	VADDPS  Y5, Y6, Y6
+	VMOVUPS Y6, 32(CX)
+	VMULPS  Y6, Y2, Y6
+	VADDPS  Y6, Y5, Y5
+	VMULPS  Y5, Y3, Y5
+	VSUBPS  Y5, Y4, Y4
+	VMOVUPS Y4, 32(AX)
+	ADDQ    BX, AX
+	ADDQ    BX, CX
+	ADDQ    $0x40, DX
+	DECQ    SI
+	JNZ     row
+	VZEROUPPER
+	RET
+
 // func sumSquaresAVX2(lanes *float64, x *float32, n int)
 // Requires: AVX, FMA3
 TEXT ·sumSquaresAVX2(SB), NOSPLIT, $0-24
@@ -1254,6 +1388,174 @@ rest:
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
 done:
+	VZEROUPPER
+	RET
+
+// func sgdTile48AVX512(w *float32, grad *float32, ld int, rows int, scale float32, decay float32, lr float32)
+// Requires: AVX, AVX512F
+TEXT ·sgdTile48AVX512(SB), NOSPLIT, $0-44
+	MOVQ         w+0(FP), AX
+	MOVQ         grad+8(FP), CX
+	VBROADCASTSS scale+32(FP), Z0
+	VBROADCASTSS decay+36(FP), Z1
+	VBROADCASTSS lr+40(FP), Z2
+	MOVQ         ld+16(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         rows+24(FP), BX
+
+row:
+	VMOVUPS (AX), Z3
+	VMOVUPS (CX), Z4
+	VMULPS  Z4, Z0, Z4
+	VMULPS  Z3, Z1, Z5
+	VADDPS  Z5, Z4, Z4
+	VMULPS  Z4, Z2, Z4
+	VSUBPS  Z4, Z3, Z3
+	VMOVUPS Z3, (AX)
+	VMOVUPS 64(AX), Z3
+	VMOVUPS 64(CX), Z4
+	VMULPS  Z4, Z0, Z4
+	VMULPS  Z3, Z1, Z5
+	VADDPS  Z5, Z4, Z4
+	VMULPS  Z4, Z2, Z4
+	VSUBPS  Z4, Z3, Z3
+	VMOVUPS Z3, 64(AX)
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 128(CX), Z4
+	VMULPS  Z4, Z0, Z4
+	VMULPS  Z3, Z1, Z5
+	VADDPS  Z5, Z4, Z4
+	VMULPS  Z4, Z2, Z4
+	VSUBPS  Z4, Z3, Z3
+	VMOVUPS Z3, 128(AX)
+	ADDQ    DX, AX
+	ADDQ    $0xc0, CX
+	DECQ    BX
+	JNZ     row
+	VZEROUPPER
+	RET
+
+// func sgdMomentumTile48AVX512(w *float32, velocity *float32, grad *float32, ld int, rows int, scale float32, decay float32, momentum float32, lr float32)
+// Requires: AVX, AVX512F
+TEXT ·sgdMomentumTile48AVX512(SB), NOSPLIT, $0-56
+	MOVQ         w+0(FP), AX
+	MOVQ         velocity+8(FP), CX
+	MOVQ         grad+16(FP), DX
+	VBROADCASTSS scale+40(FP), Z0
+	VBROADCASTSS decay+44(FP), Z1
+	VBROADCASTSS momentum+48(FP), Z2
+	VBROADCASTSS lr+52(FP), Z3
+	MOVQ         ld+24(FP), BX
+	SHLQ         $0x02, BX
+	MOVQ         rows+32(FP), SI
+
+row:
+	VMOVUPS (AX), Z4
+	VMOVUPS (DX), Z5
+	VMULPS  Z5, Z0, Z5
+	VMULPS  Z4, Z1, Z6
+	VADDPS  Z6, Z5, Z5
+	VMOVUPS (CX), Z6
+	VMULPS  Z6, Z2, Z6
+	VADDPS  Z5, Z6, Z5
+	VMOVUPS Z5, (CX)
+	VMULPS  Z5, Z3, Z5
+	VSUBPS  Z5, Z4, Z4
+	VMOVUPS Z4, (AX)
+	VMOVUPS 64(AX), Z4
+	VMOVUPS 64(DX), Z5
+	VMULPS  Z5, Z0, Z5
+	VMULPS  Z4, Z1, Z6
+	VADDPS  Z6, Z5, Z5
+	VMOVUPS 64(CX), Z6
+	VMULPS  Z6, Z2, Z6
+	VADDPS  Z5, Z6, Z5
+	VMOVUPS Z5, 64(CX)
+	VMULPS  Z5, Z3, Z5
+	VSUBPS  Z5, Z4, Z4
+	VMOVUPS Z4, 64(AX)
+	VMOVUPS 128(AX), Z4
+	VMOVUPS 128(DX), Z5
+	VMULPS  Z5, Z0, Z5
+	VMULPS  Z4, Z1, Z6
+	VADDPS  Z6, Z5, Z5
+	VMOVUPS 128(CX), Z6
+	VMULPS  Z6, Z2, Z6
+	VADDPS  Z5, Z6, Z5
+	VMOVUPS Z5, 128(CX)
+	VMULPS  Z5, Z3, Z5
+	VSUBPS  Z5, Z4, Z4
+	VMOVUPS Z4, 128(AX)
+	ADDQ    BX, AX
+	ADDQ    BX, CX
+	ADDQ    $0xc0, DX
+	DECQ    SI
+	JNZ     row
+	VZEROUPPER
+	RET
+
+// func sgdNesterovTile48AVX512(w *float32, velocity *float32, grad *float32, ld int, rows int, scale float32, decay float32, momentum float32, lr float32)
+// Requires: AVX, AVX512F
+TEXT ·sgdNesterovTile48AVX512(SB), NOSPLIT, $0-56
+	MOVQ         w+0(FP), AX
+	MOVQ         velocity+8(FP), CX
+	MOVQ         grad+16(FP), DX
+	VBROADCASTSS scale+40(FP), Z0
+	VBROADCASTSS decay+44(FP), Z1
+	VBROADCASTSS momentum+48(FP), Z2
+	VBROADCASTSS lr+52(FP), Z3
+	MOVQ         ld+24(FP), BX
+	SHLQ         $0x02, BX
+	MOVQ         rows+32(FP), SI
+
+row:
+	VMOVUPS (AX), Z4
+	VMOVUPS (DX), Z5
+	VMULPS  Z5, Z0, Z5
+	VMULPS  Z4, Z1, Z6
+	VADDPS  Z6, Z5, Z5
+	VMOVUPS (CX), Z6
+	VMULPS  Z6, Z2, Z6
+	VADDPS  Z5, Z6, Z6
+	VMOVUPS Z6, (CX)
+	VMULPS  Z6, Z2, Z6
+	VADDPS  Z6, Z5, Z5
+	VMULPS  Z5, Z3, Z5
+	VSUBPS  Z5, Z4, Z4
+	VMOVUPS Z4, (AX)
+	VMOVUPS 64(AX), Z4
+	VMOVUPS 64(DX), Z5
+	VMULPS  Z5, Z0, Z5
+	VMULPS  Z4, Z1, Z6
+	VADDPS  Z6, Z5, Z5
+	VMOVUPS 64(CX), Z6
+	VMULPS  Z6, Z2, Z6
+	VADDPS  Z5, Z6, Z6
+	VMOVUPS Z6, 64(CX)
+	VMULPS  Z6, Z2, Z6
+	VADDPS  Z6, Z5, Z5
+	VMULPS  Z5, Z3, Z5
+	VSUBPS  Z5, Z4, Z4
+	VMOVUPS Z4, 64(AX)
+	VMOVUPS 128(AX), Z4
+	VMOVUPS 128(DX), Z5
+	VMULPS  Z5, Z0, Z5
+	VMULPS  Z4, Z1, Z6
+	VADDPS  Z6, Z5, Z5
+	VMOVUPS 128(CX), Z6
+	VMULPS  Z6, Z2, Z6
+	VADDPS  Z5, Z6, Z6
+	VMOVUPS Z6, 128(CX)
+	VMULPS  Z6, Z2, Z6
+	VADDPS  Z6, Z5, Z5
+	VMULPS  Z5, Z3, Z5
+	VSUBPS  Z5, Z4, Z4
+	VMOVUPS Z4, 128(AX)
+	ADDQ    BX, AX
+	ADDQ    BX, CX
+	ADDQ    $0xc0, DX
+	DECQ    SI
+	JNZ     row
 	VZEROUPPER
 	RET
 

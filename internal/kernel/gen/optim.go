@@ -32,6 +32,9 @@ func optimisers() {
 		for _, o := range optimiserKernels {
 			o.emit(s)
 		}
+		for _, o := range optimiserKernels[:3] {
+			o.emitTile(s)
+		}
 		sumSquares(s)
 	}
 }
@@ -138,34 +141,13 @@ func (k optimiser) emit(s isa) {
 	TEXT(k.name+s.name, NOSPLIT, fmt.Sprintf("func(%s *float32, n int, %s float32)", strings.Join(k.arrays, ", "), strings.Join(k.scalars, ", ")))
 	Doc(fmt.Sprintf("%s%s %s.", k.name, s.name, k.doc))
 	Pragma("noescape")
-	at := map[string]reg.GPVirtual{}
-	for _, a := range k.arrays {
-		at[a] = load(a)
-	}
-	scalars := map[string]reg.VecVirtual{}
-	if fit := s.lanes == 16 || len(k.scalars) < 8; fit {
-		for _, x := range k.scalars {
-			scalars[x] = s.broadcast(x)
-		}
-	}
+	at, scalars := k.params(s)
 	i, n := GP64(), load("n")
 	XORQ(i, i)
 	group := func(u int, m *mask) {
-		element := func(name string) Mem { return Mem{Base: at[name], Index: i, Scale: 4, Disp: u * s.bytes()} }
-		k.body(s, operands{
-			get: func(name string) reg.VecVirtual {
-				if at[name] != nil {
-					v := s.vec()
-					s.load(element(name), v, m)
-					return v
-				}
-				if v, ok := scalars[name]; ok {
-					return v
-				}
-				return s.broadcast(name)
-			},
-			put: func(name string, v reg.VecVirtual) { s.store(v, element(name), m) },
-		})
+		k.vector(s, scalars, func(name string) (Mem, bool) {
+			return Mem{Base: at[name], Index: i, Scale: 4, Disp: u * s.bytes()}, at[name] != nil
+		}, m)
 	}
 	s.sweep(i, n, k.unroll, func() {
 		for u := range k.unroll {
@@ -174,6 +156,70 @@ func (k optimiser) emit(s isa) {
 	}, func(m *mask) { group(0, m) })
 	VZEROUPPER()
 	RET()
+}
+
+// emitTile emits the step for the rows of a tile of the matrix product. The gradient
+// lies row after row, those of the other arrays are ld elements apart.
+func (k optimiser) emitTile(s isa) {
+	vecs := map[int]int{8: 2, 16: 3}[s.lanes]
+	name := fmt.Sprintf("%sTile%d%s", k.name, vecs*s.lanes, s.name)
+	TEXT(name, NOSPLIT, fmt.Sprintf("func(%s *float32, ld, rows int, %s float32)", strings.Join(k.arrays, ", "), strings.Join(k.scalars, ", ")))
+	Doc(fmt.Sprintf("%s %s on rows of %d elements.", name, k.doc, vecs*s.lanes))
+	Pragma("noescape")
+	at, scalars := k.params(s)
+	ld, rows := loadStride("ld"), load("rows")
+	Label("row")
+	for u := range vecs {
+		k.vector(s, scalars, func(name string) (Mem, bool) {
+			return Mem{Base: at[name], Disp: u * s.bytes()}, at[name] != nil
+		}, nil)
+	}
+	for _, a := range k.arrays {
+		if a == "grad" {
+			ADDQ(Imm(uint64(vecs*s.bytes())), at[a])
+		} else {
+			ADDQ(ld, at[a])
+		}
+	}
+	DECQ(rows)
+	JNZ(LabelRef("row"))
+	VZEROUPPER()
+	RET()
+}
+
+// params loads the pointers, and the scalars if there are registers for them.
+func (k optimiser) params(s isa) (at map[string]reg.GPVirtual, scalars map[string]reg.VecVirtual) {
+	at, scalars = map[string]reg.GPVirtual{}, map[string]reg.VecVirtual{}
+	for _, a := range k.arrays {
+		at[a] = load(a)
+	}
+	if fit := s.lanes == 16 || len(k.scalars) < 8; fit {
+		for _, x := range k.scalars {
+			scalars[x] = s.broadcast(x)
+		}
+	}
+	return at, scalars
+}
+
+// vector emits the step of one vector, whose element tells where an array has it.
+func (k optimiser) vector(s isa, scalars map[string]reg.VecVirtual, element func(name string) (Mem, bool), m *mask) {
+	k.body(s, operands{
+		get: func(name string) reg.VecVirtual {
+			if at, ok := element(name); ok {
+				v := s.vec()
+				s.load(at, v, m)
+				return v
+			}
+			if v, ok := scalars[name]; ok {
+				return v
+			}
+			return s.broadcast(name)
+		},
+		put: func(name string, v reg.VecVirtual) {
+			at, _ := element(name)
+			s.store(v, at, m)
+		},
+	})
 }
 
 // sumSquares adds the squares of n elements, a multiple of 32 and not 0, to 32

@@ -28,7 +28,7 @@ func products() {
 func product(s isa, rows, vecs int, keeps bool) {
 	g := &micro{isa: s, rows: rows, vecs: vecs, keeps: keeps}
 	name := fmt.Sprintf("product%dx%d%s", rows, vecs*s.lanes, s.name)
-	TEXT(name, NOSPLIT, "func(k int, a *float32, ars, acs int, b *float32, bs int, keep, next *float32, ns int, c *float32, ldc, rows, cols int, alpha, beta float32)")
+	TEXT(name, NOSPLIT, "func(k int, a *float32, ars, acs int, b *float32, bs int, keep, next, beside *float32, ns int, c *float32, ldc, rows, cols int, alpha, beta float32)")
 	Doc(fmt.Sprintf("%s multiplies a tile of up to %d x %d, see tile.", name, rows, vecs*s.lanes))
 	Pragma("noescape")
 	g.begin()
@@ -43,6 +43,7 @@ func product(s isa, rows, vecs int, keeps bool) {
 		Label("read")
 		TESTQ(g.next, g.next)
 		JZ(LabelRef("plain"))
+		g.askBeside()
 		g.loop("ask", 4, nil, true)
 		JMP(LabelRef("write"))
 		Label("plain")
@@ -152,6 +153,32 @@ func (g *micro) loop(label string, unroll int, keep reg.GPVirtual, asks bool) {
 	}
 	DECQ(g.k)
 	JNZ(LabelRef(label + "single"))
+}
+
+// askBeside brings a tile of each of two matrices as near as the tile of C, while the
+// first steps run, if there is a second.
+func (g *micro) askBeside() {
+	beside, rows := load("beside"), GP64()
+	TESTQ(beside, beside)
+	JZ(LabelRef("ask"))
+	MOVQ(U32(uint32(g.rows)), rows)
+	Label("beside")
+	CMPQ(g.k, Imm(4))
+	JL(LabelRef("plain"))
+	for at := 0; at < g.vecs*g.bytes(); at += 64 {
+		PREFETCHT0(Mem{Base: g.next, Disp: at})
+		PREFETCHT0(Mem{Base: beside, Disp: at})
+	}
+	ADDQ(g.ns, g.next)
+	ADDQ(g.ns, beside)
+	for u := range 4 {
+		g.step(nil, u)
+	}
+	SUBQ(Imm(4), g.k)
+	DECQ(rows)
+	JNZ(LabelRef("beside"))
+	JMP(LabelRef("plain"))
+	Label("ask")
 }
 
 func (g *micro) step(keep reg.GPVirtual, u int) {
