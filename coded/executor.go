@@ -96,6 +96,21 @@ type Shard interface {
 	SetState(state []Tensor) error
 }
 
+// DeferringShard is a Shard that can put off what Accumulate computes, and do it part
+// by part, or together with the update.
+type DeferringShard interface {
+	Shard
+	// Defer is Accumulate without its work. The shard refers to x and dy, which must stay
+	// as they are, until Proceed has returned 0 or any of Accumulate, Defer, Apply and
+	// SetState has been called.
+	Defer(x, dy Tensor) error
+	// Proceed does a part of the work that was put off, of some tens of millions of
+	// floating-point operations, and returns how many: 0 if nothing is left. What is left
+	// at the next Apply is done there, at less cost than here. The shard's state does not
+	// depend, to the bit, on how much was done when.
+	Proceed() (flops float64)
+}
+
 // PairShard is a Shard with products of two operands.
 type PairShard interface {
 	Shard

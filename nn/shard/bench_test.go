@@ -8,7 +8,8 @@ import (
 )
 
 // What a worker does in a step of a 4096x4096 layer, (8,6), batch 64: its whole
-// share of both products, or its update.
+// share of both products, or its update with the gradient before it or
+// together with it.
 func BenchmarkShard(b *testing.B) {
 	const features, batch = 4096, 64
 	config := shard.LinearConfig{In: features, Out: features, Backward: true}
@@ -33,18 +34,20 @@ func BenchmarkShard(b *testing.B) {
 			report(b, s.Flops(p, x.Shape))
 		})
 	}
-	b.Run("update/4096x4096/batch=64", func(b *testing.B) {
-		b.ReportAllocs()
-		step := 0
-		for b.Loop() {
-			step++
-			if err := s.Accumulate(x, x); err != nil {
-				b.Fatal(err)
+	step := 0
+	for name, accumulate := range map[string]func(x, dy coded.Tensor) error{"before": s.Accumulate, "together": s.Defer} {
+		b.Run("update/"+name+"/4096x4096/batch=64", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				step++
+				if err := accumulate(x, x); err != nil {
+					b.Fatal(err)
+				}
+				if err := s.Apply(coded.Update{Step: step, LR: 0.1, Momentum: 0.9, Scale: 1}); err != nil {
+					b.Fatal(err)
+				}
 			}
-			if err := s.Apply(coded.Update{Step: step, LR: 0.1, Momentum: 0.9, Scale: 1}); err != nil {
-				b.Fatal(err)
-			}
-		}
-		report(b, s.UpdateFlops(x.Shape))
-	})
+			report(b, s.UpdateFlops(x.Shape))
+		})
+	}
 }

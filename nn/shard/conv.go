@@ -163,13 +163,13 @@ func (s *Conv2d) encode(h *half, x coded.Tensor, p coded.Partition) (coded.Tenso
 // gradient adds the gradient of the weights to that of a copy, or overwrites it
 // if it is the first.
 func (s *Conv2d) gradient(h *half, g kernel.Conv, x, dy []float32) {
-	dw := h.g.Data
+	dw := h.gradient()
 	if s.pending {
 		dw = s.more.resize(len(dw)).Data
 	}
 	kernel.ConvBackwardParams(s.pool, g, x, dy, dw, nil, &s.ws)
 	if s.pending {
-		kernel.Add(h.g.Data, h.g.Data, dw)
+		kernel.Add(h.g, h.g, dw)
 	}
 }
 

@@ -20,6 +20,10 @@
 // large scale neural networks in presence of soft-errors", 2019). The first
 // layer of a network, whose dX nobody wants, keeps no R.
 //
+// The gradient is computed part by part while a worker has nothing else to do, and
+// what is not done when the update comes is done with it, without going through memory
+// (see coded.DeferringShard): the bits are the same.
+//
 // A convolution is the same with * for the product: F_i combines blocks of output
 // channels and R_i blocks of input channels, within each group, so that both are
 // weights of smaller convolutions. A chunk of a product is some columns (channels) of

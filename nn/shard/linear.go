@@ -17,7 +17,10 @@ type Linear struct {
 	byBatch bool // a chunk is of some rows of the operand, with all of the shard
 }
 
-var _ coded.StoppableShard = (*Linear)(nil)
+var (
+	_ coded.StoppableShard = (*Linear)(nil)
+	_ coded.DeferringShard = (*Linear)(nil)
+)
 
 // NewLinear builds the shard with weights and momenta of zeros. The pool may
 // be nil: then it computes on the goroutine of its caller.
@@ -109,6 +112,13 @@ func (s *Linear) check(what string, x coded.Tensor, cols int) error {
 //
 //	dF_i += (sum_j G_ij dY_j)^T X;  dR_i += (sum_j G_ij X_j)^T dY
 func (s *Linear) Accumulate(x, dy coded.Tensor) error {
+	err := s.Defer(x, dy)
+	s.settle()
+	return err
+}
+
+// Defer implements coded.DeferringShard.
+func (s *Linear) Defer(x, dy coded.Tensor) error {
 	if err := s.check("X", x, s.config.In); err != nil {
 		return err
 	}
@@ -118,11 +128,12 @@ func (s *Linear) Accumulate(x, dy coded.Tensor) error {
 	if x.Shape[0] != dy.Shape[0] {
 		return fmt.Errorf("%s: X of %d rows with dY of %d rows", s.name, x.Shape[0], dy.Shape[0])
 	}
-	if err := s.accumulate(&s.f, dy, x); err != nil {
+	s.settle()
+	if err := s.deferHalf(&s.f, dy, x); err != nil {
 		return fmt.Errorf("%s: %w", s.name, err)
 	}
 	if s.backward {
-		if err := s.accumulate(&s.r, x, dy); err != nil {
+		if err := s.deferHalf(&s.r, x, dy); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
@@ -130,21 +141,41 @@ func (s *Linear) Accumulate(x, dy coded.Tensor) error {
 	return nil
 }
 
-// accumulate adds (sum_j row[j] y_j)^T * x to a gradient, where y_j are the
-// blocks of columns of y. The gradient is overwritten if it is the first.
-func (s *Linear) accumulate(h *half, y, x coded.Tensor) error {
-	batch, rows, cols := x.Shape[0], h.w.Shape[0], h.w.Shape[1]
-	block := h.coded.resize(batch, rows)
+// deferHalf puts (sum_j row[j] y_j)^T x off, where y_j are the blocks of columns of y.
+func (s *Linear) deferHalf(h *half, y, x coded.Tensor) error {
+	rows := h.w.Shape[0]
+	block := h.coded.resize(x.Shape[0], rows)
 	if err := coded.EncodeColumns(block, s.row, y, coded.Blocks(y.Shape[1], len(s.row))); err != nil {
 		return err
 	}
-	var beta float32
-	if s.pending {
-		beta = 1
-	}
-	kernel.Gemm(s.pool, true, false, rows, cols, batch, 1, block.Data, rows, x.Data, cols, beta, h.g.Data, cols)
+	h.late = late{block: block, x: x, rows: rows, add: s.pending}
 	return nil
 }
+
+// settle computes all that was put off.
+func (s *Linear) settle() {
+	s.f.compute(s.pool, s.f.late.rows)
+	s.r.compute(s.pool, s.r.late.rows)
+}
+
+// Proceed implements coded.DeferringShard: it computes some rows of dF or of dR.
+func (s *Linear) Proceed() (flops float64) {
+	h := &s.f
+	if h.late.rows == 0 {
+		h = &s.r
+	}
+	l := h.late
+	if l.rows == 0 {
+		return 0
+	}
+	perRow := 2 * float64(len(l.x.Data))
+	rows := min(max(1, int(stripFlops/perRow/lateRows))*lateRows, l.rows-l.at)
+	h.compute(s.pool, rows)
+	return perRow * float64(rows)
+}
+
+// lateRows is a number of rows of which the kernels make no narrow rest.
+const lateRows = 24
 
 // Flops is the number of floating-point operations of a whole product of an
 // operand of a shape; a chunk takes its share of them.

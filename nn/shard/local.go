@@ -199,8 +199,12 @@ func (e *Local) Update(ctx context.Context, u coded.Update) error {
 func (e *Local) update(l *localLayer, u coded.Update) error {
 	xs, dys := l.kept[coded.Forward], l.kept[coded.Backward]
 	for _, s := range l.shards {
+		accumulate := s.Accumulate
+		if d, ok := s.(coded.DeferringShard); ok {
+			accumulate = d.Defer // the operands stay until Apply
+		}
 		for i, x := range xs {
-			if err := s.Accumulate(x.Tensor, dys[i].Tensor); err != nil {
+			if err := accumulate(x.Tensor, dys[i].Tensor); err != nil {
 				return err
 			}
 		}

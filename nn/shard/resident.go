@@ -17,7 +17,7 @@ type resident struct {
 	pool     *kernel.Pool
 	backward bool // R is kept
 	f, r     half // r is empty without backward
-	// pending tells that f.g and r.g hold a gradient.
+	// pending tells that f and r have a gradient.
 	pending bool
 	step    int // of the last update
 }
@@ -78,10 +78,10 @@ func (s *resident) Apply(u coded.Update) error {
 	if !s.pending {
 		return nil
 	}
-	s.f.apply(u)
 	if s.backward {
-		s.r.apply(u)
+		s.r.apply(s.pool, u)
 	}
+	s.f.apply(s.pool, u) // last: the next product is made with F
 	s.pending = false
 	return nil
 }
@@ -111,5 +111,6 @@ func (s *resident) SetState(state []coded.Tensor) error {
 		copy(t.Data, state[i].Data)
 	}
 	s.pending, s.step = false, 0
+	s.f.late, s.r.late = late{}, late{}
 	return nil
 }
