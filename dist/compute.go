@@ -74,9 +74,7 @@ func (s *session) pick() (*task, *heldShard, *operation, *counted) {
 	if h == nil {
 		return nil, nil, nil, nil
 	}
-	op := h.ops[0]
-	h.ops = h.ops[1:]
-	return nil, h, op, nil
+	return nil, h, h.joined(), nil
 }
 
 // oldestOperation returns the shard whose next operation came first of those that can
@@ -223,8 +221,11 @@ func (s *session) sleep(ctx context.Context, until time.Time, stop <-chan struct
 
 // operate does an operation of a shard.
 func (s *session) operate(ctx context.Context, h *heldShard, op *operation) error {
-	defer op.x.release()
-	defer op.dy.release()
+	if op.kind == opAccumulate {
+		defer s.w.totals.updated(time.Now())
+		return s.gradient(ctx, h, op)
+	}
+	defer op.release()
 	switch op.kind {
 	case opPlace:
 		err := s.setState(h, op.state)
@@ -244,36 +245,9 @@ func (s *session) operate(ctx context.Context, h *heldShard, op *operation) erro
 		delete(s.inboxes, op.inbox.round) // the donations may be large
 		s.mu.Unlock()
 		return s.setState(h, state)
-	case opAccumulate:
-		defer s.w.totals.updated(time.Now())
-		if err := s.forget(h, op.step); err != nil {
-			return err
-		}
-		h.pending = op.step
-		begin := time.Now()
-		flops := 0.0
-		err := s.w.guard(func() error {
-			if f, ok := h.shard.(updateFlopsTeller); ok {
-				flops = f.UpdateFlops(op.x.tensor.Shape)
-			}
-			return h.shard.Accumulate(op.x.tensor, op.dy.tensor)
-		})
-		s.dawdle(ctx, begin, begin, flops, 1, nil)
-		if flops > 0 {
-			h.flops, h.took = h.flops+flops, h.took+time.Since(begin)
-		}
-		return err
 	case opUpdate:
 		defer s.w.totals.updated(time.Now())
-		if err := s.forget(h, op.update.Step); err != nil {
-			return err
-		}
-		h.pending = 0
-		if err := s.w.guard(func() error { return h.shard.Apply(op.update) }); err != nil {
-			return err
-		}
-		s.advance(h, h.version+1)
-		return nil
+		return s.update(ctx, h, op)
 	case opDonate, opFetch:
 		return s.give(h, op.header)
 	case opKeep:

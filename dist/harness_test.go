@@ -173,7 +173,7 @@ func (cl *cluster) launch(name string, change ...func(*WorkerConfig)) *testWorke
 	cl.t.Helper()
 	cfg := WorkerConfig{
 		Name: name, Addr: name, Dial: cl.net.dial, Log: quiet,
-		Handlers: map[string]coded.Factory{toyKind: newToyShard},
+		Handlers: map[string]coded.Factory{toyKind: newSomeToyShard},
 	}
 	for _, f := range change {
 		f(&cfg)

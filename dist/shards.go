@@ -24,6 +24,7 @@ type heldShard struct {
 	version int
 	tail    int
 	ops     []*operation
+	dropped bool       // the queue has been given up
 	states  int        // operations in the queue that replace the state
 	xs      []pendingX // of forward products that wait for their gradients, oldest first
 	pending int        // step of the gradient that the shard has gathered; 0: none
@@ -60,6 +61,18 @@ type operation struct {
 	step     int
 	update   coded.Update
 	header   Header
+	begun    time.Time  // of a gradient: when the shard got the operands
+	left     float64    // of a gradient: floating-point operations
+	before   *operation // of an update: the gradient that is computed with it
+}
+
+// release gives the operands back.
+func (op *operation) release() {
+	op.x.release()
+	op.dy.release()
+	if op.before != nil {
+		op.before.release()
+	}
 }
 
 func (h *heldShard) add(op *operation) {
@@ -69,13 +82,12 @@ func (h *heldShard) add(op *operation) {
 	}
 }
 
-// dropOps forgets what is queued.
+// dropOps forgets what is queued, of a shard that is given up.
 func (h *heldShard) dropOps() {
 	for _, op := range h.ops {
-		op.x.release()
-		op.dy.release()
+		op.release()
 	}
-	h.ops, h.states = nil, 0
+	h.ops, h.states, h.dropped = nil, 0, true
 	h.dropXs()
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/coda-ml/coda/coded"
 )
@@ -124,6 +125,7 @@ func TestLineBreaksMidway(t *testing.T) {
 		m := wide(coded.Spec{Name: "trigonometric", N: 6, K: 4})
 		cl.place(m)
 		cl.train(m, 1, 2)
+		time.Sleep(time.Millisecond) // the last gradients are done
 		x := m.operand(coded.Forward)
 		r, err := cl.c.Start(cl.ctx(), coded.Round{Layer: "fc1", Product: coded.Forward, Step: 3, Operand: x})
 		if err != nil {

@@ -52,7 +52,7 @@ func serveSocket(t testing.TB, wire Wire, name string) *socketWorker {
 	}
 	w, err := NewWorker(WorkerConfig{
 		Name: name, Addr: l.Addr(), Dial: wire.Dial, Log: quiet,
-		Handlers: map[string]coded.Factory{toyKind: newToyShard},
+		Handlers: map[string]coded.Factory{toyKind: newSomeToyShard},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 // soloWorker serves one end of a connection and gives the other.
 func soloWorker(t *testing.T, change ...func(*WorkerConfig)) *Conn {
 	t.Helper()
-	cfg := WorkerConfig{Name: "w", Handlers: map[string]coded.Factory{toyKind: newToyShard}, Log: quiet}
+	cfg := WorkerConfig{Name: "w", Handlers: map[string]coded.Factory{toyKind: newSomeToyShard}, Log: quiet}
 	for _, f := range change {
 		f(&cfg)
 	}
