@@ -72,29 +72,36 @@ func (t *pairTest) linear(c LinearConfig, chunk int) (residual float64, err erro
 		if !shaped(m, []int{rows, cols}) {
 			return 0, misfit("factor", m, rows, cols)
 		}
-		dst := part[i*rows*cols:]
-		switch t.product {
-		case coded.Forward:
-			kept[i] = coded.Tensor{Shape: []int{hi - lo, cols}, Data: m.Data[lo*cols : hi*cols]}
-		case coded.Backward:
-			kept[i] = coded.Tensor{Shape: []int{rows, hi - lo}, Data: dst[:rows*(hi-lo)]}
-			for r := range rows {
-				copy(dst[r*(hi-lo):(r+1)*(hi-lo)], m.Data[r*cols+lo:])
-			}
-		case coded.Gradient:
-			kept[i] = coded.Tensor{Shape: []int{hi - lo, rows}, Data: dst[:rows*(hi-lo)]}
-			for r := range rows {
-				for j, v := range m.Data[r*cols+lo : r*cols+hi] {
-					dst[j*rows+r] = v
-				}
-			}
-		}
+		kept[i] = t.kept(part[i*rows*cols:], m, lo, hi)
 	}
 	v, err := coded.NewVerifier(form, 1, t.rng, kept...)
 	if err != nil {
 		return 0, err
 	}
 	return v.Residual(t.result, x...)
+}
+
+// kept is the part of a factor that a chunk has, as a Verifier wants it; memory that is
+// as large is lent.
+func (t *pairTest) kept(memory []float32, m coded.Tensor, lo, hi int) coded.Tensor {
+	rows, cols, n := m.Shape[0], m.Shape[1], hi-lo
+	if t.product == coded.Forward {
+		return coded.Tensor{Shape: []int{n, cols}, Data: m.Data[lo*cols : hi*cols]}
+	}
+	part := coded.Tensor{Shape: []int{rows, n}, Data: memory[:rows*n]}
+	if t.product == coded.Backward {
+		for r := range rows {
+			copy(part.Data[r*n:(r+1)*n], m.Data[r*cols+lo:])
+		}
+		return part
+	}
+	part.Shape = []int{n, rows}
+	for r := range rows {
+		for j, v := range m.Data[r*cols+lo : r*cols+hi] {
+			part.Data[j*rows+r] = v
+		}
+	}
+	return part
 }
 
 // conv tests a convolution, forward or backward, with the signed sum of the filters of
