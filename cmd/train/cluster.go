@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -152,8 +151,7 @@ func (c *cluster) startWorkers(logDir string) error {
 	c.workers = &localWorkers{
 		join: c.members.Self().GossipAddr, key: c.key, logDir: logDir,
 		pace: c.pace, seats: c.seats, seed: c.seed, lasting: map[int][]string{},
-		processors: sharedProcessors(runtime.GOMAXPROCS(0), c.clusterOptions.workers),
-		obedient:   c.obedient || slices.ContainsFunc(c.faults, func(f fault) bool { return f.what == "partition" }),
+		obedient: c.obedient || slices.ContainsFunc(c.faults, func(f fault) bool { return f.what == "partition" }),
 	}
 	for w := 1; w <= c.clusterOptions.workers; w++ {
 		for _, f := range c.faults {

@@ -24,7 +24,6 @@ type localWorkers struct {
 	key          dist.Key // zero: none
 	pace         float64
 	seats        int // of each; 0: 1
-	processors   int // that each may use at a time; 0: all
 	seed         uint64
 	lasting      map[int][]string // by number: the worker's arguments for the faults that it always has
 	obedient     bool             // they take orders to misbehave
@@ -38,13 +37,6 @@ type workerProc struct {
 	stdin io.WriteCloser
 	log   *os.File
 	ended chan struct{} // closed when the process has been waited for
-}
-
-// sharedProcessors returns how many of a machine's processors each of the workers
-// may use that share it: so many that half of them can use it up. More would have
-// their runtimes wake threads for every message that then find no processor.
-func sharedProcessors(all, workers int) int {
-	return max(1, min(all, 2*all/max(1, workers)))
 }
 
 // start starts worker number w; it must not be running.
@@ -82,9 +74,6 @@ func (l *localWorkers) launch(w int, p *workerProc) error {
 	}
 	p.cmd = exec.Command(exe, args...)
 	p.cmd.Args[0] = os.Args[0]
-	if l.processors > 0 {
-		p.cmd.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(l.processors))
-	}
 	detach(p.cmd)
 	if p.log, err = os.OpenFile(filepath.Join(l.logDir, workerName(w)+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
 		return fmt.Errorf("log: %w", err)
