@@ -48,6 +48,7 @@ func BenchmarkSmallRound(b *testing.B) {
 		smallRound(b, c, coded.Round{Layer: "fc1", Product: coded.Forward, Step: i + 1, Operand: x})
 	}
 	b.ReportMetric(float64((processorTime(b)-used).Microseconds())/float64(b.N), "cpu-µs/op")
+	b.ReportMetric(float64(c.Stats().Overdue), "overdue")
 }
 
 func smallRound(b *testing.B, c *Coordinator, round coded.Round) {
