@@ -125,7 +125,7 @@ func TestLineBreaksMidway(t *testing.T) {
 		m := wide(coded.Spec{Name: "trigonometric", N: 6, K: 4})
 		cl.place(m)
 		cl.train(m, 1, 2)
-		time.Sleep(time.Millisecond) // the last gradients are done
+		time.Sleep(time.Minute) // the updates have been made, and their operands are gone
 		x := m.operand(coded.Forward)
 		r, err := cl.c.Start(cl.ctx(), coded.Round{Layer: "fc1", Product: coded.Forward, Step: 3, Operand: x})
 		if err != nil {
