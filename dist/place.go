@@ -70,7 +70,7 @@ func (c *Coordinator) prepare(l coded.Layer, state func(slot int) ([]coded.Tenso
 	l.Config = slices.Clone(l.Config)
 	p := &placement{layer: l, code: code, habits: schedule.NewHabits(code.N()), states: make([][]coded.Tensor, code.N()), absent: make([]bool, code.N())}
 	if c.cfg.Strategies[l.Name] != Joint {
-		p.conditions, p.agreement = c.newConditions(code), coded.NewAgreement(code)
+		p.conditions, p.agreement = c.newConditions(code), newAgreement(code)
 	}
 	p.offers = c.offered(l)
 	for slot := range p.states {

@@ -18,10 +18,21 @@ const (
 	// comparedValues the elements of each that are, so that it takes some microseconds.
 	maxCompared    = 4
 	comparedValues = 256
+	// comparedWorkers bounds the codes whose results are compared: the checks of a set,
+	// which is seldom the same in large ones, take time by the cube of its size.
+	comparedWorkers = 64
 	// largeResidual is above what rounding explains, ten times what coded.Locate takes
 	// for it, unless products cancel nearly all of their terms.
 	largeResidual = 10 * coded.DefaultTolerance
 )
+
+// newAgreement returns what compares the results of a code, nil for nothing.
+func newAgreement(code *coded.Code) *coded.Agreement {
+	if code.N() > comparedWorkers {
+		return nil
+	}
+	return coded.NewAgreement(code)
+}
 
 // spareResult is a result that came when its chunk had enough.
 type spareResult struct {
