@@ -109,10 +109,14 @@ func (l *shipped64) product(p coded.Product, a, b []float64) []float64 {
 func TestShippedTrainingIsExact(t *testing.T) {
 	local := network64(1)
 	want := trainLocal64(t, local)
-	for _, spec := range []coded.Spec{
+	specs := []coded.Spec{
 		{Name: "ortho-polynomial", N: 6, M: 2, Q: 2}, {Name: "rotation", N: 5, M: 4, Q: 2}, {Name: "ortho-matdot", N: 5, P: 2},
 		{Name: "entangled", N: 7, M: 2, P: 2, Q: 1},
-	} {
+	}
+	if testing.Short() {
+		specs = specs[:1] // the others take the same ways
+	}
+	for _, spec := range specs {
 		t.Run(spec.Name, func(t *testing.T) {
 			code := newCode(t, spec)
 			alive, dec := shard.RandomSurvivors(9), coded.NewDecoder(code, coded.DecoderConfig{})
