@@ -19,13 +19,12 @@ type Agreement struct {
 	code *Code
 
 	mu     sync.Mutex
-	checks map[string][][]float64 // by the set
-	key    []byte
+	checks setCache[[][]float64]
 }
 
 // NewAgreement returns that of a code's results.
 func NewAgreement(c *Code) *Agreement {
-	return &Agreement{code: c, checks: map[string][][]float64{}}
+	return &Agreement{code: c, checks: newSetCache[[][]float64](c.N(), DefaultCacheSize)}
 }
 
 // Spare tells whether a set of tasks may have results to spare, without arithmetic: it
@@ -34,31 +33,28 @@ func (a *Agreement) Spare(have []int) bool {
 	if a.code.MDS() {
 		return len(have) > a.code.Threshold()
 	}
-	rows := 0
+	return a.rows(have) > a.code.cols
+}
+
+// rows is how many results some tasks have.
+func (a *Agreement) rows(have []int) (n int) {
 	for _, t := range have {
-		rows += a.code.Results(t)
+		n += a.code.Results(t)
 	}
-	return rows > a.code.cols
+	return n
 }
 
 // Residual compares the results of some tasks, in increasing order: all of them one
 // after the other, or the same elements of each. checks is how many there are, 0 if
 // nothing is to spare.
 func (a *Agreement) Residual(have []int, results [][]float32) (residual float64, checks int, err error) {
-	if err := a.code.checkSet(have); err != nil {
-		return 0, 0, fmt.Errorf("coded: residual: %w", err)
-	}
-	rows, sorted := 0, slices.IsSorted(have)
-	for _, t := range have {
-		rows += a.code.Results(t)
-	}
-	uneven := func(r []float32) bool { return len(r) != len(results[0]) }
-	if len(results) != rows || !sorted || slices.ContainsFunc(results, uneven) {
-		return 0, 0, fmt.Errorf("coded: residual: %d results of tasks %v, want %d of one size, of tasks in order", len(results), have, rows)
-	}
 	null, err := a.of(have)
 	if err != nil {
-		return 0, 0, fmt.Errorf("coded: residual: %v: results %v: %w", a.code, have, err)
+		return 0, 0, fmt.Errorf("coded: residual: %w", err)
+	}
+	uneven := func(r []float32) bool { return len(r) != len(results[0]) }
+	if rows := a.rows(have); len(results) != rows || !slices.IsSorted(have) || slices.ContainsFunc(results, uneven) {
+		return 0, 0, fmt.Errorf("coded: residual: %d results of tasks %v, want %d of one size, of tasks in order", len(results), have, rows)
 	}
 	var apart, size float64
 	for _, h := range null {
@@ -79,11 +75,11 @@ func (a *Agreement) Residual(have []int, results [][]float32) (residual float64,
 func (a *Agreement) of(have []int) ([][]float64, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.key = a.key[:0]
-	for _, t := range have {
-		a.key = append(a.key, byte(t), byte(t>>8), byte(t>>16), byte(t>>24))
-	}
-	if null, known := a.checks[string(a.key)]; known {
+	null, known, valid := a.checks.find(have)
+	switch {
+	case !valid:
+		return nil, a.code.checkSet(have)
+	case known:
 		return null, nil
 	}
 	var rows [][]float64
@@ -92,11 +88,8 @@ func (a *Agreement) of(have []int) ([][]float64, error) {
 	}
 	null, err := leftNull(rows, singularTolerance)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%v: results %v: %w", a.code, have, err)
 	}
-	if len(a.checks) >= DefaultCacheSize {
-		clear(a.checks)
-	}
-	a.checks[string(a.key)] = null
+	a.checks.keep(null)
 	return null, nil
 }

@@ -1,7 +1,6 @@
 package coded
 
 import (
-	"container/list"
 	"fmt"
 	"math"
 	"slices"
@@ -31,27 +30,20 @@ type DecoderConfig struct {
 type Decoder struct {
 	code    *Code
 	maxCond float64
-	size    int
 
 	mu    sync.Mutex
-	cache map[string]*list.Element // of cached, by the bits of the set
-	order *list.List               // the last used first
-	key   []byte                   // scratch
+	cache setCache[*Weights]
 }
 
 // NewDecoder returns a decoder with an empty cache.
 func NewDecoder(c *Code, config DecoderConfig) *Decoder {
-	d := &Decoder{
-		code: c, maxCond: config.MaxCond, size: config.CacheSize,
-		cache: make(map[string]*list.Element), order: list.New(), key: make([]byte, (c.N()+7)/8),
+	if config.MaxCond == 0 {
+		config.MaxCond = DefaultMaxCond
 	}
-	if d.maxCond == 0 {
-		d.maxCond = DefaultMaxCond
+	if config.CacheSize <= 0 {
+		config.CacheSize = DefaultCacheSize
 	}
-	if d.size <= 0 {
-		d.size = DefaultCacheSize
-	}
-	return d
+	return &Decoder{code: c, maxCond: config.MaxCond, cache: newSetCache[*Weights](c.N(), config.CacheSize)}
 }
 
 // Code returns the code that is decoded.
@@ -69,12 +61,11 @@ func (d *Decoder) Code() *Code { return d.code }
 func (d *Decoder) Weights(have []int) (*Weights, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.setKey(have) {
+	w, known, valid := d.cache.find(have)
+	switch {
+	case !valid:
 		return nil, fmt.Errorf("coded: weights: %w", d.code.checkSet(have))
-	}
-	if e, ok := d.cache[string(d.key)]; ok {
-		d.order.MoveToFront(e)
-		w := e.Value.(cached).weights
+	case known:
 		return w, d.judge(w)
 	}
 	sorted := slices.Clone(have)
@@ -83,36 +74,8 @@ func (d *Decoder) Weights(have []int) (*Weights, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.keep(w)
+	d.cache.keep(w)
 	return w, d.judge(w)
-}
-
-// cached is an entry of the order of use.
-type cached struct {
-	key     string
-	weights *Weights
-}
-
-// setKey writes the bits of a set to d.key; false if the set is not one.
-func (d *Decoder) setKey(have []int) bool {
-	clear(d.key)
-	for _, t := range have {
-		if t < 0 || t >= d.code.N() || d.key[t/8]&(1<<(t%8)) != 0 {
-			return false
-		}
-		d.key[t/8] |= 1 << (t % 8)
-	}
-	return true
-}
-
-func (d *Decoder) keep(w *Weights) {
-	if d.order.Len() >= d.size {
-		last := d.order.Back()
-		delete(d.cache, last.Value.(cached).key)
-		d.order.Remove(last)
-	}
-	key := string(d.key)
-	d.cache[key] = d.order.PushFront(cached{key, w})
 }
 
 func (d *Decoder) judge(w *Weights) error { return d.code.judge(w, d.maxCond) }

@@ -188,8 +188,8 @@ func TestCacheIsBounded(t *testing.T) {
 	if get(0, 8) != a {
 		t.Error("the set used last was forgotten")
 	}
-	if len(d.cache) != 2 || d.order.Len() != 2 {
-		t.Errorf("%d sets are cached, %d are in order", len(d.cache), d.order.Len())
+	if len(d.cache.entries) != 2 || d.cache.order.Len() != 2 {
+		t.Errorf("%d sets are cached, %d are in order", len(d.cache.entries), d.cache.order.Len())
 	}
 	if allocs := testing.AllocsPerRun(10, func() { get(0, 8) }); allocs > 1 { // 1: the argument of get
 		t.Errorf("%v allocations for a set that is cached", allocs)

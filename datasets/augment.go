@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 )
@@ -38,6 +39,9 @@ func (a Augment) check(shape []int) error {
 	side := min(shape[1], shape[2])
 	if a.Pad < 0 || a.Pad >= side {
 		return fmt.Errorf("crop with padding of %d pixels of images of %s, expected 0 to %d", a.Pad, times(shape[1:]), side-1)
+	}
+	if a.Flip && a.Alternate {
+		return errors.New("flips at random and in every second epoch: choose one")
 	}
 	if a.Cutout < 0 || a.Cutout > side {
 		return fmt.Errorf("cutout of %d pixels from images of %s, expected 0 to %d", a.Cutout, times(shape[1:]), side)

@@ -293,6 +293,7 @@ func TestAugmentErrors(t *testing.T) {
 	}{
 		{Augment{Pad: -1}, "datasets: coloured/train: crop with padding of -1 pixels of images of 8x6, expected 0 to 5"},
 		{Augment{Pad: 6}, "padding of 6 pixels"},
+		{Augment{Flip: true, Alternate: true}, "datasets: coloured/train: flips at random and in every second epoch: choose one"},
 		{Augment{Cutout: -2}, "datasets: coloured/train: cutout of -2 pixels from images of 8x6, expected 0 to 6"},
 		{Augment{Cutout: 7}, "cutout of 7 pixels"},
 	} {

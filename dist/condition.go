@@ -67,36 +67,55 @@ func (r *round) patient(until time.Time) time.Time {
 	return earlier(until, r.enough.Add(r.enough.Sub(r.started)))
 }
 
-// judgeConditions measures the sets that a round is decoded from.
-func (c *Coordinator) judgeConditions(r *round) {
-	d := r.place.conditions
-	if d == nil || c.cfg.MaxCondition == 0 && c.cfg.OnRound == nil {
-		return
+// Condition returns the largest condition number of Sets, 0 if chunks decode together.
+// It is computed when it is asked for: that of a set takes as long as its decode weights.
+func (s RoundStats) Condition() float64 {
+	if s.conditions == nil {
+		return 0
 	}
-	above, was := false, []int(nil)
-	for _, set := range r.sets {
+	largest, _ := conditionOf(s.conditions, s.Sets)
+	return largest
+}
+
+// conditionOf returns the largest condition number of sets, and how many are above the
+// limit of d.
+func conditionOf(d *coded.Decoder, sets [][]int) (largest float64, above int) {
+	over, was := false, []int(nil)
+	for _, set := range sets {
 		if was == nil || !slices.Equal(set, was) {
 			// A set that does not decode is the business of whoever decodes it.
 			w, err := d.Weights(set)
 			if w != nil {
-				r.condition = max(r.condition, w.Cond)
+				largest = max(largest, w.Cond)
 			}
-			above, was = err != nil, set
+			over, was = err != nil, set
 		}
-		if above {
-			r.above++
+		if over {
+			above++
 		}
 	}
+	return largest, above
+}
+
+// judgeConditions counts the chunks of a round that are decoded from sets above the
+// limit.
+func (c *Coordinator) judgeConditions(r *round) {
+	p := r.place
+	if c.limit(p) == nil {
+		return
+	}
+	condition, above := conditionOf(p.conditions, r.sets)
+	r.above = above
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stats.Awaited += r.awaited
-	c.stats.Above += r.above
-	if p := r.place; r.above > 0 && !p.warned {
+	c.stats.Above += above
+	if above > 0 && !p.warned {
 		p.warned = true
 		log := c.cfg.Log.With("layer", r.Layer, "product", r.Product.String(), "step", r.Step)
 		c.notices.post(func() {
 			log.Warn("decoded with a condition number above the limit, as nobody could give one more result: later ones are counted alone",
-				"condition", r.condition, "limit", c.cfg.MaxCondition, "chunks", r.above)
+				"condition", condition, "limit", c.cfg.MaxCondition, "chunks", above)
 		})
 	}
 }

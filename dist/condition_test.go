@@ -43,6 +43,17 @@ func newConditioned(t *testing.T, limit float64, chunks int, strategy Strategy, 
 	return c
 }
 
+// begin begins a round, which has to be released.
+func (c *conditioned) begin() (r *round, x coded.Tensor) {
+	c.t.Helper()
+	x = c.m.operand(coded.Forward)
+	p, err := c.c.Start(c.ctx(), coded.Round{Layer: "toy", Product: coded.Forward, Step: 1, Operand: x})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return p.(*round), x
+}
+
 // round makes one and returns how long it took, in seconds to three digits.
 func (c *conditioned) round(step int) float64 {
 	c.t.Helper()
@@ -87,8 +98,8 @@ func TestMaxCondition(t *testing.T) {
 						t.Errorf("%g s from slots %v, %d chunks awaited more, %d above; want %g s, %d slots, %d and %d",
 							took, cl.last.Answered, cl.last.Awaited, cl.last.Above, c.took, c.used, c.awaited, c.above)
 					}
-					if over := cl.last.Condition > c.limit; c.limit > 0 && over != (c.above > 0) {
-						t.Errorf("condition number %g with the limit %g", cl.last.Condition, c.limit)
+					if over := cl.last.Condition() > c.limit; c.limit > 0 && over != (c.above > 0) {
+						t.Errorf("condition number %g with the limit %g", cl.last.Condition(), c.limit)
 					}
 					if step == 1 {
 						time.Sleep(10 * time.Second) // the slow ones have nothing to do any more
@@ -134,14 +145,10 @@ func TestNobodyGivesOneMore(t *testing.T) {
 func TestLastChunkIsMetAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cl := newConditioned(t, 30, 2, InOrder, 1e3, 1e3)
-		x := cl.m.operand(coded.Forward)
-		r, err := cl.c.Start(cl.ctx(), coded.Round{Layer: "toy", Product: coded.Forward, Step: 1, Operand: x})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r, x := cl.begin()
 		defer r.Release()
 		time.Sleep(600 * time.Millisecond)
-		cl.late(r.(*round).id, 4, 1, x, 0) // so that chunk 1 is decoded well, and chunk 0 awaits slot 4
+		cl.late(r.id, 4, 1, x, 0) // so that chunk 1 is decoded well, and chunk 0 awaits slot 4
 		if _, err := r.Wait(cl.ctx()); err != nil {
 			t.Fatal(err)
 		}
@@ -159,8 +166,8 @@ func TestMaxConditionOfChunks(t *testing.T) {
 			cl := newConditioned(t, 10, 4, strategy, 1.5, 2)
 			for step := 1; step <= 4; step++ {
 				took := cl.round(step)
-				if cl.last.Condition > 10 || cl.last.Above != 0 || took > 2 {
-					t.Errorf("strategy %d: %g s, condition number %g of sets %v", strategy, took, cl.last.Condition, cl.last.Sets)
+				if cl.last.Condition() > 10 || cl.last.Above != 0 || took > 2 {
+					t.Errorf("strategy %d: %g s, condition number %g of sets %v", strategy, took, cl.last.Condition(), cl.last.Sets)
 				}
 				for chunk, set := range cl.last.Sets {
 					if slices.Equal(set, []int{0, 1, 2, 3}) {

@@ -35,17 +35,17 @@ var headerFields = [...]headerField{
 	field("h", func(h *Header) *bool { return &h.Keep }, (*msgpack.Encoder).EncodeBool, (*msgpack.Decoder).DecodeBool),
 	floatField("w", func(h *Header) *float64 { return &h.Weight }),
 	textField("a", func(h *Header) *string { return &h.Addr }),
-	sliceField("d", func(h *Header) *[]int { return &h.Slots }),
+	listField("d", func(h *Header) *[]int { return &h.Slots }, encodeInts, decodeInts),
 	textField("e", func(h *Header) *string { return &h.Error }),
 	otherField("y", func(h *Header) *(*coded.Layer) { return &h.Place }),
 	idField("b", func(h *Header) *uint64 { return &h.Placed }),
 	otherField("u", func(h *Header) *(*coded.Update) { return &h.Update }),
 	idField("q", func(h *Header) *uint64 { return &h.Saved }),
-	heldField("i", func(h *Header) *[]Held { return &h.Held }),
+	listField("i", func(h *Header) *[]Held { return &h.Held }, encodeHeld, decodeHeld),
 	floatField("g", func(h *Header) *float64 { return &h.Flops }),
 	intField("m", func(h *Header) *int64 { return &h.Nanos }),
 	intField("B", func(h *Header) *int { return &h.Seats }),
-	shapesField("x", func(h *Header) *[][]int { return &h.Shapes }),
+	listField("x", func(h *Header) *[][]int { return &h.Shapes }, encodeShapes, decodeShapes),
 	textField("z", func(h *Header) *string { return &h.DType }),
 }
 
@@ -169,38 +169,31 @@ func otherField[T any](key string, at func(*Header) **T) headerField {
 	}
 }
 
-func heldField(key string, at func(*Header) *[]Held) headerField {
+func listField[T any](key string, at func(*Header) *[]T, encode func(*msgpack.Encoder, []T) error, decode func(*msgpack.Decoder) ([]T, error)) headerField {
 	return headerField{
 		key:    key,
 		set:    func(h *Header) bool { return len(*at(h)) > 0 },
-		encode: func(enc *msgpack.Encoder, h *Header) error { return enc.Encode(*at(h)) },
-		decode: func(dec *msgpack.Decoder, h *Header) error { return dec.Decode(at(h)) },
-	}
-}
-
-func sliceField(key string, at func(*Header) *[]int) headerField {
-	return headerField{
-		key:    key,
-		set:    func(h *Header) bool { return len(*at(h)) > 0 },
-		encode: func(enc *msgpack.Encoder, h *Header) error { return encodeInts(enc, *at(h)) },
+		encode: func(enc *msgpack.Encoder, h *Header) error { return encode(enc, *at(h)) },
 		decode: func(dec *msgpack.Decoder, h *Header) (err error) {
-			*at(h), err = decodeInts(dec)
+			*at(h), err = decode(dec)
 			return err
 		},
 	}
 }
 
-func shapesField(key string, at func(*Header) *[][]int) headerField {
-	return headerField{
-		key:    key,
-		set:    func(h *Header) bool { return len(*at(h)) > 0 },
-		encode: func(enc *msgpack.Encoder, h *Header) error { return encodeSlice(enc, *at(h), encodeInts) },
-		decode: func(dec *msgpack.Decoder, h *Header) (err error) {
-			*at(h), err = decodeSlice(dec, decodeInts)
-			return err
-		},
-	}
+// Those of shards are left to reflection: only a Hello has them.
+func encodeHeld(enc *msgpack.Encoder, list []Held) error { return enc.Encode(list) }
+
+func decodeHeld(dec *msgpack.Decoder) (list []Held, err error) {
+	err = dec.Decode(&list)
+	return list, err
 }
+
+func encodeShapes(enc *msgpack.Encoder, list [][]int) error {
+	return encodeSlice(enc, list, encodeInts)
+}
+
+func decodeShapes(dec *msgpack.Decoder) ([][]int, error) { return decodeSlice(dec, decodeInts) }
 
 func encodeInts(enc *msgpack.Encoder, list []int) error {
 	return encodeSlice(enc, list, func(enc *msgpack.Encoder, v int) error { return enc.EncodeInt(int64(v)) })

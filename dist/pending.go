@@ -34,10 +34,9 @@ type round struct {
 	took    time.Duration
 	sets    [][]int // by chunk: the slots decoded from
 
-	enough    time.Time // since when nothing but a better condition is awaited; zero if it is not
-	awaited   int       // chunks that could be decoded and awaited more
-	condition float64   // the largest of the sets
-	above     int       // chunks for which it is above the limit
+	enough  time.Time // since when nothing but a better condition is awaited; zero if it is not
+	awaited int       // chunks that could be decoded and awaited more
+	above   int       // chunks for which it is above the limit
 
 	spares   []spareResult // kept with the results
 	residual float64       // the largest

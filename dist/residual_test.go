@@ -94,15 +94,11 @@ func TestResidualOfLateResults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cl := newConditioned(t, 0, 2, InOrder, 1e3, 1e3)
-				x := cl.m.operand(coded.Forward)
-				r, err := cl.c.Start(cl.ctx(), coded.Round{Layer: "toy", Product: coded.Forward, Step: 1, Operand: x})
-				if err != nil {
-					t.Fatal(err)
-				}
+				r, x := cl.begin()
 				defer r.Release()
 				time.Sleep(600 * time.Millisecond) // chunk 0 is ready, and slot 4 called off
 				for _, chunk := range []int{0, 0, 7} {
-					cl.late(r.(*round).id, 4, chunk, x, off)
+					cl.late(r.id, 4, chunk, x, off)
 				}
 				if _, err := r.Wait(cl.ctx()); err != nil {
 					t.Fatal(err)

@@ -236,8 +236,8 @@ func (c *cover) awaiting() bool {
 // accept makes a chunk that awaits more ready as it is.
 func (c *cover) accept(chunk int) {
 	c.limit.Accept(chunk)
-	if pulled, ok := c.free.(*schedule.Pulled); ok {
-		pulled.Settle(chunk)
+	if s, ok := c.free.(interface{ Settle(chunk int) }); ok {
+		s.Settle(chunk)
 	}
 }
 

@@ -45,9 +45,8 @@ type RoundStats struct {
 	Workers  []string      // whose they were, in order
 	Sets     [][]int       // by chunk: the slots that it is decoded from
 
-	Condition float64 // the largest condition number of Sets; 0 if chunks decode together
-	Awaited   int     // chunks that could be decoded and awaited more, see CoordinatorConfig.MaxCondition
-	Above     int     // chunks that are decoded with a condition number above that limit
+	Awaited int // chunks that could be decoded and awaited more, see CoordinatorConfig.MaxCondition
+	Above   int // chunks that are decoded with a condition number above that limit
 
 	// Residual is by how much results disagree, relative to their size, the largest of
 	// Compared comparisons: of results to spare with those that are decoded, which some
@@ -55,6 +54,8 @@ type RoundStats struct {
 	// operand. Of honest results it is rounding, some 1e-7 to 1e-5.
 	Residual float64
 	Compared int // 0: nothing is known
+
+	conditions *coded.Decoder // tells those of Sets; nil if chunks decode together
 }
 
 // Stats returns the totals so far.
@@ -111,7 +112,7 @@ func (c *Coordinator) announce(r *round) {
 	}
 	s := RoundStats{
 		Layer: r.Layer, Product: r.Product, Step: r.Step, Took: r.took, Sets: r.sets,
-		Condition: r.condition, Awaited: r.awaited, Above: r.above, Residual: r.residual, Compared: r.compared,
+		Awaited: r.awaited, Above: r.above, Residual: r.residual, Compared: r.compared, conditions: r.place.conditions,
 	}
 	busy := map[string]int64{} // by worker
 	for _, done := range r.spent {

@@ -250,6 +250,7 @@ func TestLiarMakesWay(t *testing.T) {
 			t.Errorf("workers are %q, want worker-7 in the place of worker-1", names)
 		}
 		lying.Store(false)
+		cl.settle("fc1")
 		cl.cut("worker-1")
 		cl.kill("worker-7")
 		begin := time.Now()

@@ -68,7 +68,7 @@ func (m *runMetrics) round(s span) {
 
 // decoded notes what a round is decoded from.
 func (m *runMetrics) decoded(s dist.RoundStats) {
-	m.conditions.WithLabelValues(s.Layer).Observe(s.Condition)
+	m.conditions.WithLabelValues(s.Layer).Observe(s.Condition())
 	if s.Compared > 0 {
 		m.residuals.WithLabelValues(s.Layer).Observe(s.Residual)
 	}

@@ -120,7 +120,7 @@ func TestRunMetrics(t *testing.T) {
 	m.event(dist.Event{Worker: "worker-1", State: dist.StateRepaired})
 	m.stepMade(train.StepInfo{Step: 1, Loss: 0.5, Time: time.Second})
 	m.drifted(nn.Drift{Layer: "fc1", Weights: 2e-6})
-	m.decoded(dist.RoundStats{Layer: "fc", Condition: 2, Residual: 1e-6, Compared: 3})
+	m.decoded(dist.RoundStats{Layer: "fc", Residual: 1e-6, Compared: 3})
 	m.evaluated(train.EpochInfo{TestAccuracy: 0.75})
 	want := `
 # HELP coda_layer_drift How far the coded copies of a layer's weights were apart at the last --drift-every, in parts of the largest weight.

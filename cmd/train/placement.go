@@ -192,7 +192,7 @@ func choose(l plan.Layer, rule placementRule, c plan.Cluster, why string) (plan.
 		return plan.Choice{Layer: l.Name, Placement: plan.Batch, Reason: fmt.Sprintf("%s, any %d of %d workers", why, c.K, c.Workers)}, nil
 	case plan.Shipped:
 		return plan.Choice{Layer: l.Name, Placement: plan.Shipped}, nil
-	case "resident":
+	case plan.Resident:
 		if cannot := plan.CannotPlace(l, c); cannot != "" && rule.Layer == l.Name {
 			return plan.Choice{}, fmt.Errorf("layer %s: placement resident: %s: choose a smaller k, or placement batch or local", l.Name, cannot)
 		}
