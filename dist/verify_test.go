@@ -108,6 +108,7 @@ func (cl *cluster) lied(m *toyModel, step int, worker string) int {
 	for {
 		cl.train(m, step, step) // which checks the products
 		step++
+		synctest.Wait() // else who lags is repaired, and what is wrong with its shard with it
 		select {
 		case e := <-cl.events:
 			if e.Worker == worker && e.State == StateQuarantined {
