@@ -111,7 +111,8 @@
 // p x q). What a placement cannot do, Place says before anything is sent.
 //
 // The weights of resident layers are then Remote: they have no Grad here, and optimisers leave
-// them alone. Package nn/train does all of this.
+// them alone. Clipping by the global norm needs the norms of their gradients, which
+// Network.SumSquares finds from the operands that were sent. Package nn/train does all of this.
 //
 // # Errors
 //

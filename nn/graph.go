@@ -18,7 +18,8 @@ type Graph struct {
 	ex       *gorgonia.ExprGraph
 	salt     uint32 // part of every hash, see errCollision
 	training bool
-	placed   bool // placed layers compute on their placement
+	placed   bool      // placed layers compute on their placement
+	norms    gradNorms // of the network, nil if they are not wanted
 	batch    int
 	names    map[any]string // of modules and parameters, by pointer
 	run      runContext

@@ -23,6 +23,8 @@ type Config struct {
 	// Placed makes graphs for evaluation compute placed layers on their placement,
 	// as those for training do, and not with the local values of their weights.
 	Placed bool
+	// RemoteNorms makes training steps keep what SumSquares needs.
+	RemoteNorms bool
 	// MaxGraphs bounds how many graphs (one for each batch size and mode) are
 	// kept; 0 means 8. Beyond it the one not used for longest is dropped.
 	MaxGraphs int
@@ -62,7 +64,8 @@ type Network struct {
 	programs  []*program // the one used last at the end
 	workspace kernel.Workspace
 	gradients map[*Param]*gradient
-	part      int // of the step: how often Accumulate was called since Train
+	norms     gradNorms // nil unless Config.RemoteNorms
+	part      int       // of the step: how often Accumulate was called since Train
 	closed    bool
 }
 
@@ -91,6 +94,9 @@ func NewNetwork(model Module, inputShape []int, c Config) (*Network, error) {
 	n := &Network{
 		model: model, shape: slices.Clone(inputShape), config: c, pool: c.Pool,
 		params: w.params, names: w.names, gradients: make(map[*Param]*gradient),
+	}
+	if c.RemoteNorms {
+		n.norms = make(gradNorms)
 	}
 	// A graph that never runs shows now what is wrong with the shapes.
 	trial, err := n.build(1, false)
@@ -161,7 +167,7 @@ func (n *Network) build(batch int, training bool) (*program, error) {
 		p := &program{batch: batch, training: training}
 		g := newGraph(n.pool, n.names, batch, training, salt)
 		g.run.ws, g.run.seed = &n.workspace, n.config.Seed
-		g.placed = training || n.config.Placed
+		g.placed, g.norms = training || n.config.Placed, n.norms
 		if err = p.build(g, n.model, n.shape, n.config.Loss, n.store); err == nil {
 			return p, nil
 		}

@@ -80,14 +80,14 @@ func (r *Resident) Product(g *Graph, p Product, x *gorgonia.Node) (*gorgonia.Nod
 		diff:  []bool{false, true, true}[:len(in)],
 		value: waitFor(l.decode(coded.Forward, x.Shape(), p.Output)),
 		grad: func(g *Graph, _, dy *gorgonia.Node, want []bool) ([]*gorgonia.Node, error) {
-			return g.residentGrad(l, x.Shape(), dy, want)
+			return g.residentGrad(l, p, x, dy, want)
 		},
 	})
 }
 
 // residentGrad adds the backward product for the inputs of a forward wait:
-// its start, x of the given shape and, if the weight is trained, the ticket.
-func (g *Graph) residentGrad(l *placedLayer, x []int, dy *gorgonia.Node, want []bool) ([]*gorgonia.Node, error) {
+// its start, x and, if the weight is trained, the ticket.
+func (g *Graph) residentGrad(l *placedLayer, p Product, x, dy *gorgonia.Node, want []bool) ([]*gorgonia.Node, error) {
 	grads := make([]*gorgonia.Node, len(want))
 	train := len(want) > 2
 	round := coded.Round{Layer: l.Name, Product: coded.Backward, Keep: train, Discard: !want[1]}
@@ -97,11 +97,14 @@ func (g *Graph) residentGrad(l *placedLayer, x []int, dy *gorgonia.Node, want []
 	}
 	if train {
 		grads[2] = started
+		if err := g.gradNorm(p, x, dy); err != nil {
+			return nil, err
+		}
 	}
 	if want[1] {
 		grads[1], err = g.apply(opSpec{
-			layer: l.Name, kind: backwardWait, in: []*gorgonia.Node{started, dy}, shape: x,
-			value: waitFor(l.decode(coded.Backward, dy.Shape(), x)),
+			layer: l.Name, kind: backwardWait, in: []*gorgonia.Node{started, dy}, shape: x.Shape(),
+			value: waitFor(l.decode(coded.Backward, dy.Shape(), x.Shape())),
 		})
 	}
 	return grads, err

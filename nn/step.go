@@ -61,6 +61,7 @@ func (n *Network) train(ctx context.Context, step int, x []float32, batch int, t
 		return nil, 0, err
 	}
 	n.dropGrads()
+	n.norms.reset()
 	n.part = 0
 	loss, err := n.gradient(ctx, p, step, x, t)
 	if err != nil {
@@ -131,6 +132,7 @@ func (n *Network) gradient(ctx context.Context, p *program, step int, x []float3
 		return 0, err
 	}
 	p.g.commit()
+	n.norms.count()
 	return loss, nil
 }
 

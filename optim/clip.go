@@ -26,10 +26,9 @@ func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 // It is for training loops of one's own: an optimiser with a ClipNorm clips
 // without another pass over the gradients. It is made of SumSquares and
 // ClipScale. Where a part of the gradients is elsewhere, as those of layers whose
-// weights live on workers in coded form, the sum of their squares is to be added
-// between the two, and the factor goes into the Scale of their coded.Update. (For
-// a tight frame the sum over all n workers of the squares of dF_i is that of dW
-// times the constant of the frame.)
+// weights live on workers in coded form, their parameters are Remote and tell the sum
+// of the squares (nn.Network.SumSquares knows it), and ClipScale gives the factor for
+// the Scale of their coded.Update.
 func Clip(params []Param, limit float64) (norm float64, err error) {
 	var p problems
 	p.want(limit > 0 && finite(limit), "limit %v, want a finite number above 0", limit)
@@ -54,7 +53,7 @@ func Clip(params []Param, limit float64) (norm float64, err error) {
 func SumSquares(params []Param) (float64, error) {
 	var total float64
 	for _, p := range params {
-		one := 0.0
+		one := p.SumSquares
 		for lo := 0; lo < len(p.Grad); lo += pieceSize {
 			one += kernel.SumSquares(p.Grad[lo:min(lo+pieceSize, len(p.Grad))])
 		}

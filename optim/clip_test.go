@@ -67,6 +67,58 @@ func TestClipNormIsClip(t *testing.T) {
 	}
 }
 
+// A weight that is trained elsewhere counts for the norm, and its update is scaled by
+// what the step was.
+func TestClipNormOfRemoteGradients(t *testing.T) {
+	lr := optim.Constant(0.1)
+	whole := mustSGD(t, optim.SGDConfig{LR: lr, ClipNorm: 2})
+	value := []float32{1, 2, 3}
+	if err := whole.Step(1, []optim.Param{{Name: "b", Value: value, Grad: []float32{3, -4, 12}}}); err != nil {
+		t.Fatal(err)
+	}
+	parted := mustSGD(t, optim.SGDConfig{LR: lr, ClipNorm: 2})
+	update, err := parted.Linear("fc1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	here := []float32{1, 2}
+	local := optim.Param{Name: "b", Value: here, Grad: []float32{3, -4}}
+	if err := parted.Step(1, []optim.Param{{Name: "fc1.weight", Remote: true, SumSquares: 144}, local}); err != nil {
+		t.Fatal(err)
+	}
+	u, err := update(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := optim.ClipScale(169, 2); u.Scale != want || !slices.Equal(here, value[:2]) {
+		t.Errorf("scale %v and values %v, want %v and %v", u.Scale, here, want, value[:2])
+	}
+	if st := parted.State(); len(st.Tensors) > 0 {
+		t.Errorf("state %v of a weight that is elsewhere", st)
+	}
+	if p := []optim.Param{{Name: "fc1.weight", Remote: true, SumSquares: 144}, local}; sumSquares(t, p) != 169 {
+		t.Errorf("squares sum to %v, want 169", sumSquares(t, p))
+	}
+
+	_, err = update(2)
+	wantAll(t, err, "step 2", "clipped", "last step made was 1")
+	wantAll(t, parted.Step(2, []optim.Param{local}), "step 2", "clip norm", "fc1.weight", "Remote")
+	err = parted.Step(2, []optim.Param{{Name: "fc1.weight", Remote: true, SumSquares: math.NaN()}, local})
+	var norm *optim.NormError
+	if !errors.As(err, &norm) || norm.Param != "fc1.weight" || !slices.Equal(here, value[:2]) {
+		t.Errorf("error %v, values %v", err, here)
+	}
+}
+
+func sumSquares(t *testing.T, p []optim.Param) float64 {
+	t.Helper()
+	s, err := optim.SumSquares(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 func TestClipRefuses(t *testing.T) {
 	for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(-1))} {
 		grad := []float32{100, bad}

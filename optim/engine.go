@@ -54,7 +54,13 @@ type engine struct {
 	begin  func(elements int) // makes room for the passes of a parameter, if they need any
 	passes []pass
 
-	sums []float64 // of the squares of gradients, by piece
+	sums  []float64 // of the squares of gradients, by piece
+	local []Param   // the parameters of a step that are not Remote
+
+	clipped struct { // the last step that was made
+		step  int
+		scale float64
+	}
 
 	// The pass and the parameter at hand, for piece.
 	pass   pass
@@ -96,10 +102,17 @@ func (e *engine) Step(step int, params []Param) error {
 	if err != nil {
 		return err
 	}
-	if err := e.memory.prepare(step, params); err != nil {
+	e.local = e.local[:0]
+	for _, p := range params {
+		if !p.Remote {
+			e.local = append(e.local, p)
+		}
+	}
+	defer func() { clear(e.local) }() // lets go of the model's memory
+	if err := e.memory.prepare(step, e.local); err != nil {
 		return err
 	}
-	for _, p := range params {
+	for _, p := range e.local {
 		s := e.memory.slots[p.Name]
 		e.update = update{
 			value: p.Value, grad: p.Grad, buffers: s.data, lr: lr * s.lrScale, decay: s.decay, scale: scale,
@@ -116,6 +129,7 @@ func (e *engine) Step(step int, params []Param) error {
 		}
 	}
 	e.memory.updates++
+	e.clipped.step, e.clipped.scale = step, scale
 	e.update = update{} // lets go of the model's memory
 	return nil
 }
@@ -151,7 +165,7 @@ func (e *engine) clipScale(step int, params []Param) (float64, error) {
 		e.update = update{grad: p.Grad}
 		e.sums = growTo(e.sums, pieces(len(p.Grad)))
 		e.sweep(e.norm)
-		one := 0.0
+		one := p.SumSquares
 		for _, s := range e.sums[:pieces(len(p.Grad))] {
 			one += s
 		}

@@ -14,6 +14,12 @@ type Param struct {
 	Grad  []float32 // gradient of the loss; only read, but by Clip
 
 	NoDecay bool // leave weight decay out
+
+	// Remote parameters have neither Value nor Grad: they are updated elsewhere, by a
+	// coded.Update (see Linear). SumSquares, that of the gradient, counts for the
+	// global norm.
+	Remote     bool
+	SumSquares float64
 }
 
 // Optimizer turns gradients into new values.
@@ -27,7 +33,9 @@ type Optimizer interface {
 	// LoadState replaces what the optimiser remembers.
 	LoadState(s State) error
 	// Linear gives the optimiser's updates in the form that a coded copy of
-	// the layer's weights can follow, with Scale 1. It fails with a
+	// the layer's weights can follow; each is made after the Step of its number,
+	// and its Scale is 1 but where gradients are clipped: then Step needs the
+	// layer's weight among its parameters, as a Remote one. It fails with a
 	// *NotLinearError if the optimiser has no such form.
 	Linear(layer string) (func(step int) (coded.Update, error), error)
 }

@@ -2,6 +2,7 @@ package optim
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/coda-ml/coda/coded"
 	"github.com/coda-ml/coda/internal/kernel"
@@ -24,7 +25,8 @@ type SGDConfig struct {
 type SGD struct {
 	*engine
 	config   SGDConfig
-	momentum float32 // of the step at hand
+	momentum float32  // of the step at hand
+	remote   []string // weights that Linear was asked for
 }
 
 var _ Optimizer = (*SGD)(nil)
@@ -54,6 +56,9 @@ func (s *SGD) Step(step int, params []Param) error {
 	if err != nil {
 		return err
 	}
+	if err := s.checkRemote(step, params); err != nil {
+		return err
+	}
 	s.momentum = float32(momentum)
 	return s.engine.Step(step, params)
 }
@@ -80,16 +85,31 @@ func (s *SGD) descend(u *update, lo, hi int) {
 	})
 }
 
+// checkRemote finds out whether a step that is to be clipped knows the norms of all
+// gradients.
+func (s *SGD) checkRemote(step int, params []Param) error {
+	if s.clip == 0 {
+		return nil
+	}
+	for _, name := range s.remote {
+		if !slices.ContainsFunc(params, func(p Param) bool { return p.Remote && p.Name == name }) {
+			return fmt.Errorf("optim: SGD: step %d: the clip norm needs the gradient of %s, which is on the workers: want it as a Remote parameter with its SumSquares (nn.Config.RemoteNorms)", step, name)
+		}
+	}
+	return nil
+}
+
 // Linear implements Optimizer: SGD is linear. But all placed layers follow one
-// update, so no group may give the layer's weight settings of its own, and the
-// norm of gradients that only the workers have is not known here (see Clip).
+// update, so no group may give the layer's weight settings of its own.
 func (s *SGD) Linear(layer string) (func(step int) (coded.Update, error), error) {
 	weight := layer + ".weight"
 	var p problems
-	p.want(s.clip == 0, "a clip norm needs the gradients of all layers, and those of coded weights are on the workers")
 	p.want(s.settings(weight) == settings{lrScale: 1, decay: s.decay}, "a group gives %s settings of its own, but all coded layers share one update", weight)
 	if err := p.err("layer " + layer); err != nil {
 		return nil, fmt.Errorf("%w: place the layer with placement local or batch", err)
+	}
+	if !slices.Contains(s.remote, weight) {
+		s.remote = append(s.remote, weight)
 	}
 	return s.linear, nil
 }
@@ -104,7 +124,12 @@ func (s *SGD) linear(step int) (coded.Update, error) {
 	if err != nil {
 		return coded.Update{}, err
 	}
-	return coded.Update{
-		Step: step, LR: lr, Momentum: momentum, Decay: s.config.Decay, Scale: 1, Nesterov: s.config.Nesterov,
-	}, nil
+	u := coded.Update{Step: step, LR: lr, Momentum: momentum, Decay: s.config.Decay, Scale: 1, Nesterov: s.config.Nesterov}
+	if s.clip > 0 {
+		if s.clipped.step != step {
+			return u, fmt.Errorf("optim: SGD: step %d: its update is clipped, and the last step made was %d", step, s.clipped.step)
+		}
+		u.Scale = s.clipped.scale
+	}
+	return u, nil
 }

@@ -14,7 +14,7 @@ import (
 // fit trains, evaluates and writes checkpoints.
 func (r *run) fit(ctx context.Context) error {
 	var err error
-	config := nn.Config{Threads: r.Threads, Seed: r.Seed, Loss: nn.CrossEntropy{Smoothing: r.Smoothing}}
+	config := nn.Config{Threads: r.Threads, Seed: r.Seed, Loss: nn.CrossEntropy{Smoothing: r.Smoothing}, RemoteNorms: r.Clip > 0}
 	if r.network, err = nn.NewNetwork(r.model, r.train.Shape, config); err != nil {
 		return err
 	}

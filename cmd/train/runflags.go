@@ -39,7 +39,7 @@ type runFlags struct {
 	LR            float64  `name:"lr" placeholder:"X" yaml:"lr" json:"lr" help:"Learning rate; of one-cycle the peak (default 0.01 for sgd, 0.001 for adam; the rest likewise as in PyTorch)." group:"Optimiser"`
 	Momentum      *float64 `placeholder:"X" yaml:"momentum" json:"momentum" help:"Momentum of sgd and rmsprop (default 0.9 for sgd)." group:"Optimiser"`
 	CycleMomentum float64  `placeholder:"X" yaml:"cycle-momentum" json:"cycle_momentum,omitempty" help:"With one-cycle and sgd: the momentum falls from --momentum to this while the rate rises, and rises again (0.95 and 0.85 are usual)." group:"Optimiser"`
-	Clip          float64  `placeholder:"NORM" yaml:"clip" json:"clip,omitempty" help:"Largest global norm of the gradients; local layers only." group:"Optimiser"`
+	Clip          float64  `placeholder:"NORM" yaml:"clip" json:"clip,omitempty" help:"Largest norm of all gradients together, of placed layers too (of a resident convolution the gradient is computed here once more for that)." group:"Optimiser"`
 	WeightDecay   float64  `placeholder:"X" yaml:"weight-decay" json:"weight_decay" help:"L2 penalty (default 0). In YAML also groups, a list of {params: GLOB, lr: X in place of --lr, weight-decay: X, freeze: true}: the first match wins." group:"Optimiser"`
 	NoDecay       []string `sep:"none" placeholder:"GLOB" yaml:"no-decay" json:"no_decay,omitempty" help:"Parameters without weight decay, such as '*.bias'; 'vectors': those of one dimension, that is biases and normalisation; repeatable; wins over groups." group:"Optimiser"`
 	Nesterov      bool     `yaml:"nesterov" json:"nesterov" help:"Nesterov's form of momentum." group:"Optimiser"`

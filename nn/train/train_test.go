@@ -3,6 +3,7 @@ package train_test
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -118,6 +119,54 @@ func TestAccumulate(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A run whose gradients are clipped is the same wherever a layer is; and one that
+// does not know the norms of all gradients ends at its first step.
+func TestClippedRunOfPlacedLayers(t *testing.T) {
+	run := func(placed bool, clip float64) (*setup, error) {
+		s := newPlacedSetup(t, placed)
+		s.norms(t, clip > 0)
+		sgd, err := optim.NewSGD(optim.SGDConfig{LR: optim.Constant(0.1), Momentum: 0.9, ClipNorm: clip})
+		check(t, err)
+		s.config.Optimizer, s.config.Accumulate = sgd, 2
+		_, err = s.trainer(t).Run(t.Context())
+		return s, err
+	}
+	local, err := run(false, 0.5)
+	check(t, err)
+	placed, err := run(true, 0.5)
+	check(t, err)
+	free, err := run(false, 0)
+	check(t, err)
+	differs := false
+	for i, want := range local.losses {
+		if got := placed.losses[i]; math.Abs(got-want) > 1e-4*want {
+			t.Fatalf("step %d: loss %v, local %v", i+1, got, want)
+		}
+		differs = differs || math.Abs(free.losses[i]-want) > 1e-2*want
+	}
+	if !differs {
+		t.Error("clipping changes nothing")
+	}
+
+	s := newPlacedSetup(t, true)
+	sgd, err := optim.NewSGD(optim.SGDConfig{LR: optim.Constant(0.1), ClipNorm: 1})
+	check(t, err)
+	s.config.Optimizer = sgd
+	if _, err := s.trainer(t).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "fc1.weight") || !strings.Contains(err.Error(), "RemoteNorms") {
+		t.Errorf("error %v, want one that names fc1.weight and RemoteNorms", err)
+	}
+}
+
+// norms makes the network anew, with or without norms of remote gradients.
+func (s *setup) norms(t *testing.T, remote bool) {
+	t.Helper()
+	var err error
+	s.network, err = nn.NewNetwork(s.model, []int{1, 8, 8}, nn.Config{Threads: 1, RemoteNorms: remote})
+	check(t, err)
+	t.Cleanup(func() { check(t, s.network.Close()) })
+	s.config.Network = s.network
 }
 
 // The last step of an epoch has fewer batches: its gradient is the mean of

@@ -34,7 +34,7 @@ func (t *Trainer) bindParameters() error {
 	if placed, err := nn.Placed(t.config.Model); err != nil {
 		return fmt.Errorf("train: %w", err)
 	} else if placed && t.updates == nil { // no layer is trained where it is placed
-		t.updates = func(step int) (coded.Update, error) { return coded.Update{Step: step}, nil }
+		t.updates = func(step int) (coded.Update, error) { return coded.Update{Step: step, Scale: 1}, nil }
 	}
 	return t.bindAverages(layers)
 }
@@ -44,6 +44,13 @@ func (t *Trainer) bindParameters() error {
 func (t *Trainer) update(ctx context.Context, step int, scale float64) error {
 	t.params = t.params[:0]
 	for _, p := range t.named {
+		if p.Remote && t.config.Network.RemoteNorms() {
+			remote, err := t.remote(p, scale)
+			if err != nil {
+				return err
+			}
+			t.params = append(t.params, remote)
+		}
 		if p.Grad == nil || p.Remote || p.Frozen {
 			continue
 		}
@@ -60,12 +67,27 @@ func (t *Trainer) update(ctx context.Context, step int, scale float64) error {
 		if err != nil {
 			return err
 		}
-		u.Scale = scale
+		u.Scale *= scale
 		if err := nn.UpdatePlaced(ctx, t.config.Model, u); err != nil {
 			return err
 		}
 	}
 	return t.updateAverages()
+}
+
+// remote is a parameter whose gradient, times scale, only the workers have, for the
+// global norm.
+func (t *Trainer) remote(p nn.NamedParam, scale float64) (optim.Param, error) {
+	remote := optim.Param{Name: p.Name, Remote: true}
+	if p.Frozen {
+		return remote, nil
+	}
+	squares, err := t.config.Network.SumSquares(p.Param)
+	if err != nil {
+		return remote, fmt.Errorf("parameter %s: %w", p.Name, err)
+	}
+	remote.SumSquares = scale * scale * squares
+	return remote, nil
 }
 
 // Evaluate returns the mean loss and the accuracy (from 0 to 1) on the test
