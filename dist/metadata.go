@@ -129,11 +129,7 @@ func (c MembershipConfig) validate() error {
 		problems = append(problems, fmt.Errorf("cluster name of %d bytes, at most %d", len(c.Cluster), maxCluster))
 	}
 	for _, seed := range c.Seeds {
-		host, port, err := splitAddr(seed, DefaultPort)
-		if err == nil && (host == "" || port == 0) {
-			err = fmt.Errorf("address %q: host and port are needed", seed)
-		}
-		if err != nil {
+		if err := CheckSeed(seed); err != nil {
 			problems = append(problems, fmt.Errorf("seed %w", err))
 		}
 	}

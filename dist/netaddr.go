@@ -39,6 +39,16 @@ func splitAddr(addr string, defaultPort uint16) (host string, port uint16, err e
 	return host, uint16(n), nil
 }
 
+// CheckSeed tells whether an address can be one of Seeds: "host:port", or a host
+// alone for DefaultPort. It looks nothing up.
+func CheckSeed(addr string) error {
+	host, port, err := splitAddr(addr, DefaultPort)
+	if err == nil && (host == "" || port == 0) {
+		err = fmt.Errorf("address %q: host and port are needed", addr)
+	}
+	return err
+}
+
 // resolve gives the addresses of a host; an empty one means all interfaces.
 func resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	if host == "" {

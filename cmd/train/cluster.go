@@ -239,13 +239,15 @@ func (c *cluster) close() error {
 	if c.coordinator != nil {
 		problems = append(problems, c.coordinator.Close())
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
-	defer cancel()
 	if c.workers != nil {
-		problems = append(problems, c.workers.close(ctx))
+		part, cancel := context.WithTimeout(context.Background(), partTime)
+		problems = append(problems, c.workers.close(part))
+		cancel()
 	}
 	if c.members != nil {
-		problems = append(problems, c.members.Leave(ctx))
+		leave, cancel := context.WithTimeout(context.Background(), leaveTime)
+		problems = append(problems, c.members.Leave(leave))
+		cancel()
 	}
 	return errors.Join(append(problems, c.log.close())...)
 }

@@ -103,6 +103,9 @@ func (c *console) start(e startEvent) error {
 	for _, b := range e.Broken {
 		fmt.Fprintf(text, "  passed over a broken checkpoint: %s\n", b)
 	}
+	if len(e.Unused) > 0 {
+		fmt.Fprintf(text, "  unused   %s: no layer is placed\n", strings.Join(e.Unused, ", "))
+	}
 	if e.Resumed != "" {
 		fmt.Fprintf(text, "  resumed  %s, for which the workers had kept %d shards\n", e.Resumed, e.Kept)
 	}

@@ -76,6 +76,9 @@ func (e *evalCmd) settings() (flags *runFlags, checkpoints string, err error) {
 		folder, checkpoints = filepath.Join(e.Path, "..", ".."), e.Path
 	}
 	saved, err := readConfig(filepath.Join(folder, configName))
+	if _, missing := os.Stat(e.Path); missing != nil {
+		return nil, "", usageError{fmt.Errorf("run folder or checkpoint: %w", missing)}
+	}
 	if err != nil {
 		return nil, "", usageError{fmt.Errorf("%s is neither a run folder nor a checkpoint in one: %w", e.Path, err)}
 	}

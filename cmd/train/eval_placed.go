@@ -75,7 +75,7 @@ func (e *evalCmd) place(ctx context.Context, t terminal, flags runFlags, model n
 	f := &e.inferFlags
 	flags.Placement, flags.Code, flags.K, flags.N, flags.Workers, flags.MinWork = f.Placement, f.Code, f.K, 0, f.Workers, 0
 	flags.Pace, flags.Inject, flags.Join, flags.Key, flags.Bind, flags.Advertise = f.Pace, f.Inject, f.Join, f.Key, f.Bind, ""
-	flags.JSON = e.JSON
+	flags.JSON, flags.Losses = e.JSON, 0
 	var problems []error
 	flags.validateCluster(func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) })
 	if err := errors.Join(problems...); err != nil {

@@ -25,6 +25,7 @@ type startEvent struct {
 	Resumed string      `json:"resumed,omitempty"` // the checkpoint that the run goes on from
 	Kept    int         `json:"kept,omitempty"`    // shards that workers had kept for it
 	Broken  []string    `json:"broken,omitempty"`  // newer checkpoints that could not be read, and why
+	Unused  []string    `json:"unused,omitempty"`  // flags that have no effect where no layer is placed
 }
 
 type layerInfo struct {

@@ -62,7 +62,7 @@ func (r *run) newTrainer() (err error) {
 
 func (r *run) startEvent() startEvent {
 	e := startEvent{Event: "start", Config: r.runFlags, Workers: r.workerNames(), Layers: r.layers, Plan: r.prediction, Steps: r.totalSteps(), Resumed: r.resumed.Dir,
-		Groups: r.Groups, Params: r.parameters, Trained: r.trained}
+		Groups: r.Groups, Params: r.parameters, Trained: r.trained, Unused: r.unused()}
 	if r.cluster != nil {
 		e.Kept = r.cluster.coordinator.Stats().Resumed
 	}
@@ -70,6 +70,27 @@ func (r *run) startEvent() startEvent {
 		e.Broken = append(e.Broken, oneLine(err))
 	}
 	return e
+}
+
+// unused lists the flags that say something about placed layers, where there are none.
+func (r *run) unused() []string {
+	if len(r.placed) > 0 {
+		return nil
+	}
+	var names []string
+	for _, flag := range []struct {
+		name string
+		set  bool
+	}{
+		{"seats", r.Seats > 1}, {"losses", r.Losses > 0}, {"join", len(r.Join) > 0}, {"verify", r.Verify}, {"max-condition", r.MaxCond > 0},
+		{"drift-every", r.DriftEvery > 0}, {"pace", r.Pace > 0}, {"inject", len(r.Inject) > 0}, {"survivors", r.Survivors != "fastest"},
+		{"record", r.Record != ""}, {"replay", r.Replay != ""},
+	} {
+		if flag.set {
+			names = append(names, "--"+flag.name)
+		}
+	}
+	return names
 }
 
 func (r *run) workerNames() []string {

@@ -49,7 +49,7 @@ func openRunFolder(out, resume, model, dataset string, now time.Time) (*runFolde
 		}
 	} else if resume == "" || !sameFolder(f.path, resume) {
 		if exists(f.join(configName)) {
-			return nil, fmt.Errorf("--out %s: there is a run in it; go on with it (--resume %s) or choose another folder", out, out)
+			return nil, fmt.Errorf("--out %s: %s", out, f.taken())
 		}
 	}
 	for _, name := range []string{"", checkpointsName, "logs"} {
@@ -63,6 +63,14 @@ func openRunFolder(out, resume, model, dataset string, now time.Time) (*runFolde
 		}
 	}
 	return f, nil
+}
+
+// taken says what can be done where another run has been.
+func (f *runFolder) taken() string {
+	if steps, err := filepath.Glob(filepath.Join(f.path, checkpointsName, "step-*")); err == nil && len(steps) == 0 {
+		return "there is a run in it that ended before its first checkpoint; remove it or choose another folder"
+	}
+	return fmt.Sprintf("there is a run in it; go on with it (--resume %s) or choose another folder", f.path)
 }
 
 func exists(path string) bool {

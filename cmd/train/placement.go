@@ -10,6 +10,7 @@ import (
 	"github.com/coda-ml/coda/coded"
 	"github.com/coda-ml/coda/dist/plan"
 	"github.com/coda-ml/coda/nn"
+	"github.com/coda-ml/coda/optim"
 )
 
 // place decides where each layer computes.
@@ -93,6 +94,9 @@ func (r *run) placeOne(p nn.Placeable, rule placementRule, info *layerInfo) erro
 		return nil
 	}
 	spec := coded.Spec{Name: rule.Code, N: r.N, K: rule.K}
+	if codes := placementCodes(); !slices.Contains(codes, spec.Name) {
+		return fmt.Errorf("code %s: choose one of %s", spec.Name, strings.Join(codes, ", "))
+	}
 	if _, err := coded.New(spec); err != nil {
 		return err
 	}
@@ -213,31 +217,49 @@ func chooseFrozen(l plan.Layer, rule placementRule) (plan.Choice, error) {
 	return plan.Choice{Layer: l.Name, Placement: plan.Local, Reason: "frozen"}, nil
 }
 
-// checkOptimizer finds out before anything is started whether the optimiser
-// can train the placed layers, and what else concerns weights can be done.
-func (r *run) checkOptimizer() error {
-	var problems []error
+// checkPlaced finds out before anything is started whether the optimiser can train the
+// placed layers, and whether what else is wanted of them can be done.
+func (r *run) checkPlaced() error {
+	var layers []string
 	for _, l := range r.layers {
 		if l.Placement == plan.Resident {
-			problems = append(problems, r.cannotReside(l.Layer))
+			layers = append(layers, l.Layer)
 		}
 	}
-	if err := errors.Join(problems...); err != nil {
+	err := r.cannotReside(layers...)
+	if len(r.placed) > 0 && r.Losses > r.N-r.needed {
+		err = errors.Join(err, fmt.Errorf("--losses %d: want at most %d, where %d of %d shards are needed", r.Losses, r.N-r.needed, r.needed, r.N))
+	}
+	if err != nil {
 		return usageError{err}
 	}
 	return nil
 }
 
-// cannotReside says what of the run's settings speaks against weights that are on the
-// workers alone, in coded form.
-func (r *run) cannotReside(layer string) error {
-	_, err := r.optimizer.Linear(layer)
-	problems := []error{err}
-	if r.ema != nil {
-		problems = append(problems, fmt.Errorf("--ema: layer %s: its weights are on the workers, where they are not averaged: choose --placement local", layer))
+// cannotReside says what of the run's settings speaks against weights of layers that
+// are on the workers alone, in coded form.
+func (r *run) cannotReside(layers ...string) error {
+	if len(layers) == 0 {
+		return nil
 	}
-	if r.WeightDecay > 0 && r.exempt[layer+".weight"] {
-		problems = append(problems, fmt.Errorf("--no-decay: layer %s: its weights are on the workers, and all coded layers share one update: choose --placement local", layer))
+	all := strings.Join(layers, ", ")
+	var problems []error
+	var nonlinear *optim.NotLinearError
+	for _, l := range layers {
+		_, err := r.optimizer.Linear(l)
+		if errors.As(err, &nonlinear) { // as for every other
+			problems = append(problems, &optim.NotLinearError{Layer: all, Optimizer: nonlinear.Optimizer})
+			break
+		}
+		problems = append(problems, err)
+	}
+	if r.ema != nil {
+		problems = append(problems, fmt.Errorf("--ema: layer %s: weights on the workers are not averaged: choose --placement local", all))
+	}
+	for _, l := range layers {
+		if r.WeightDecay > 0 && r.exempt[l+".weight"] {
+			problems = append(problems, fmt.Errorf("--no-decay: layer %s: its weights are on the workers, and all coded layers share one update: choose --placement local", l))
+		}
 	}
 	return errors.Join(problems...)
 }

@@ -42,7 +42,7 @@ func autoRun(t *testing.T, m plan.Machines, flags string, rules ...placementRule
 	r := &run{runFlags: parseValid(t, "--model=mlp --dataset=synthetic --workers=6 --k=4 "+flags, with), lists: with}
 	for _, stage := range []func() error{
 		func() error { return r.loadData(t.Context()) }, r.buildModel, r.setParams, r.buildOptimizer,
-		func() error { return r.planOn(t.Context(), m) }, r.place, r.checkOptimizer,
+		func() error { return r.planOn(t.Context(), m) }, r.place, r.checkPlaced,
 	} {
 		if err := stage(); err != nil {
 			t.Fatal(err)

@@ -223,8 +223,12 @@ func (l *localWorkers) close(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-// leaveTime is how long workers have to leave at the end of a run.
-const leaveTime = 5 * time.Second
+// leaveTime is how long a node tells the others that it leaves, at most, and partTime how
+// long the workers of a run have for that and for their ends.
+const (
+	leaveTime = 5 * time.Second
+	partTime  = drainTime + 2*leaveTime
+)
 
 // workerName is the name of local worker w.
 func workerName(w int) string { return workerPrefix + strconv.Itoa(w) }

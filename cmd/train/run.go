@@ -123,7 +123,7 @@ func (r *run) placeLayers(ctx context.Context, t terminal) error {
 	if err := r.place(); err != nil {
 		return err
 	}
-	if err := r.checkOptimizer(); err != nil {
+	if err := r.checkPlaced(); err != nil {
 		return err
 	}
 	switch {

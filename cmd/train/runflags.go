@@ -10,6 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/coda-ml/coda/dist"
 	"github.com/coda-ml/coda/dist/plan"
 )
 
@@ -118,11 +119,16 @@ func (f *runFlags) validate(cores int, l lists) error {
 	if f.Workers > maxLocalWorkers {
 		bad("--workers %d: want at most %d on one machine", f.Workers, maxLocalWorkers)
 	}
-	if !(f.Pace >= 0) || f.Wait < 0 {
-		bad("--pace %g, --wait %s: want no negative values", f.Pace, f.Wait)
+	for _, x := range []struct {
+		name  string
+		value float64
+	}{{"pace", f.Pace}, {"lr", f.LR}, {"weight-decay", f.WeightDecay}, {"clip", f.Clip}} {
+		if !(x.value >= 0 && x.value < math.Inf(1)) {
+			bad("--%s %g: want a finite number from 0", x.name, x.value)
+		}
 	}
-	if !(f.LR >= 0 && f.LR < math.Inf(1)) || !(f.WeightDecay >= 0 && f.WeightDecay < math.Inf(1)) {
-		bad("--lr %g, --weight-decay %g: want finite numbers from 0", f.LR, f.WeightDecay)
+	if f.Wait < 0 {
+		bad("--wait %s: want no negative duration", f.Wait)
 	}
 	if f.Momentum == nil {
 		f.Momentum = new(float64)
@@ -138,9 +144,6 @@ func (f *runFlags) validate(cores int, l lists) error {
 	}
 	if !(f.Smoothing >= 0 && f.Smoothing < 1) {
 		bad("--label-smoothing %g: want from 0 to below 1", f.Smoothing)
-	}
-	if !(f.Clip >= 0 && f.Clip < math.Inf(1)) {
-		bad("--clip %g: want a finite number from 0", f.Clip)
 	}
 	if !(f.EMA >= 0 && f.EMA < 1) {
 		bad("--ema %g: want from 0 (none) to below 1", f.EMA)
@@ -223,18 +226,39 @@ func (f *runFlags) validateCluster(bad func(string, ...any)) {
 	if f.Workers == 0 && len(f.Join) == 0 {
 		bad("--workers 0 without --join: there would be no workers; add --join HOST:PORT, or --placement local")
 	}
+	if err := checkSeeds(f.Join); err != nil {
+		bad("%w", err)
+	}
+	if f.N < 0 {
+		bad("--n %d: want at least 1", f.N)
+		return
+	}
 	if f.N == 0 {
 		f.N = f.Workers
+	}
+	if len(f.Join) == 0 && f.Key == "" && f.MinWork > f.Workers {
+		bad("--min-workers %d: --workers %d are started, and nobody else can join without --key or --join", f.MinWork, f.Workers)
 	}
 	if f.MinWork == 0 {
 		f.MinWork = max(f.Workers, (f.K+f.Seats-1)/max(1, f.Seats), 1)
 	}
-	if room := f.Workers * f.Seats; len(f.Join) == 0 && f.MinWork <= f.Workers && f.N > room {
+	if room := f.Workers * f.Seats; room >= f.Workers && len(f.Join) == 0 && f.MinWork <= f.Workers && f.N > room {
 		bad("--n %d: want at most %d, --workers %d times --seats %d, or --min-workers above %d if others join", f.N, room, f.Workers, f.Seats, f.Workers)
 	}
 	if f.N > 0 {
 		f.setK(bad)
 	}
+}
+
+// checkSeeds checks the addresses of --join.
+func checkSeeds(join []string) error {
+	var problems []error
+	for _, addr := range join {
+		if err := dist.CheckSeed(addr); err != nil {
+			problems = append(problems, fmt.Errorf("--join: %w", err))
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // setK fills k from the number of slots and checks it.

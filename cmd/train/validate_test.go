@@ -59,7 +59,7 @@ func TestValidateRefuses(t *testing.T) {
 		"--max-condition=5 --survivors=random": "--max-condition and --survivors random: choose one",
 		"--drift-limit=0":                      "--drift-limit 0: want a number above 0",
 		"--checkpoint-every=-2":                "--checkpoint-every -2: want at least 0",
-		"--lr=-1":                              "--lr -1, --weight-decay 0: want finite numbers from 0",
+		"--lr=-1":                              "--lr -1: want a finite number from 0",
 		"--lr=nan":                             "--lr NaN",
 		"--weight-decay=inf":                   "--weight-decay +Inf",
 		"--momentum=1":                         "--momentum 1: want from 0 to below 1",

@@ -39,7 +39,7 @@ func (w *workerCmd) Run(ctx context.Context, t terminal) error {
 	if w.Pace < 0 {
 		return usageError{fmt.Errorf("--pace %g: want no negative value", w.Pace)}
 	}
-	if err := checkSeats(w.Seats); err != nil {
+	if err := errors.Join(checkSeats(w.Seats), checkSeeds(w.Join)); err != nil {
 		return usageError{err}
 	}
 	faults, err := newMisbehaviour(w.workerFaults)
