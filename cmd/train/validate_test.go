@@ -17,7 +17,7 @@ func TestValidateFillsDefaults(t *testing.T) {
 		{"--code=uncoded", 6, 6, 6},
 		{"--n=3", 3, 2, 6},
 		{"--workers=8 --seats=3 --n=16 --k=10", 16, 10, 8},
-		{"--workers=4 --n=6 --min-workers=6", 6, 4, 6},
+		{"--workers=4 --n=6 --min-workers=6 --key=k", 6, 4, 6},
 		{"--workers=0 --join=a:1 --seats=3 --n=8 --k=5", 8, 5, 2},
 		{"--workers=0 --join=a:1", 0, 0, 1},
 		{"--workers=0 --join=a:1 --min-workers=3 --k=2", 0, 2, 3},
