@@ -47,7 +47,8 @@ type CoordinatorConfig struct {
 	// their times. 0: 30 s.
 	FirstDeadline time.Duration
 	// MinDeadline and MaxDeadline are the limits of the later rounds' deadline,
-	// which is eight times the 99th percentile of the last 256. 0: 2 s, 30 s.
+	// which is eight times the 99th percentile of the last 256. 0: 10 s, 30 s: workers
+	// whose machine is busy with something else for seconds are waited for.
 	MinDeadline, MaxDeadline time.Duration
 	// Wait is how long a round waits for workers when too few are left to end
 	// it. 0: it fails at once; and it does in any case when workers have come back
@@ -146,7 +147,7 @@ func (c CoordinatorConfig) withDefaults() (CoordinatorConfig, error) {
 	positive("window", &c.Window, min(2, c.History))
 	positive("repairs", &c.Repairs, 2)
 	lasting("first deadline", &c.FirstDeadline, 30*time.Second)
-	lasting("least deadline", &c.MinDeadline, 2*time.Second)
+	lasting("least deadline", &c.MinDeadline, 10*time.Second)
 	lasting("largest deadline", &c.MaxDeadline, max(30*time.Second, c.MinDeadline))
 	lasting("wait", &c.Wait, 0)
 	lasting("repair deadline", &c.RepairDeadline, 30*time.Second)

@@ -16,7 +16,7 @@ import (
 // within these parts of a round's least deadline and of its deadline; and as much
 // later again for every time that it has been given up before.
 const (
-	leastPatience = 20
+	leastPatience = 100
 	mostPatience  = 4
 
 	patienceWarmUp = 4 // tasks before quantiles are trusted
