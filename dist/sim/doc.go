@@ -52,8 +52,8 @@
 // coordinator of package dist drives on sockets. Results are counted where that
 // decides (MDS codes), and given to a coded.Tracker elsewhere.
 //
-// A Link costs latency and the time of operands and results; a queue of more than
-// one task hides latency. Workers give up what has been called off as soon as they
+// A Link costs latency, the time of operands and results, and the coordinator's time
+// for every message; a queue of more than one task hides latency. Workers give up what has been called off as soon as they
 // hear of it, as those of package dist do.
 //
 // # Requests that queue

@@ -11,6 +11,10 @@ type Link struct {
 	Latency float64 // of a message, either way
 	Operand float64 // time that the round's operand takes to pass to a worker
 	Result  float64 // time that the result of a whole shard takes to pass back
+	// Message is how long the coordinator is at work for a message. It gives out the
+	// operands first, worker by worker, and then takes answers in the order in which they
+	// come, one after another.
+	Message float64
 }
 
 // Round is what became of a round.
@@ -33,6 +37,7 @@ type engine struct {
 	workers  []worker
 	events   events
 	now      float64
+	desk     float64 // when the coordinator is done with the messages so far
 	round    Round
 }
 
@@ -43,6 +48,7 @@ type worker struct {
 	due   float64 // when that reaches the coordinator: other events of it are void
 	began float64 // the task at work
 	short bool    // it has given that up
+	taken bool    // the coordinator is at its answer, until due
 	free  float64 // when it is done with that
 	sent  float64 // when the result has left
 	wire  float64 // when its link is free for the next
@@ -89,10 +95,11 @@ func (e *engine) run(ctx context.Context) Round {
 	e.schedule.Reset()
 	e.events = e.events[:0]
 	e.round = Round{Time: math.Inf(1)}
-	e.now = 0
+	e.now, e.desk = 0, 0
 	for i := range e.workers {
 		w := &e.workers[i]
-		*w = worker{queue: w.queue[:0], free: e.link.Latency + e.link.Operand}
+		e.desk += e.link.Message
+		*w = worker{queue: w.queue[:0], free: e.desk + e.link.Latency + e.link.Operand}
 	}
 	for i := range e.workers {
 		e.fill(i)
@@ -102,13 +109,15 @@ func (e *engine) run(ctx context.Context) Round {
 			return Round{}
 		}
 		first := e.events[0]
-		e.now = first.at
+		e.now = max(e.now, first.at) // an answer may have come while the coordinator was at others
 		switch n := int32(len(e.workers)); {
 		case first.worker >= n:
 			e.events.pop()
 			e.look(int(first.worker - n))
 		case !e.workers[first.worker].busy || e.workers[first.worker].due != first.at:
 			e.events.pop() // that task was given up
+		case e.link.Message > 0 && !e.workers[first.worker].taken:
+			e.take(int(first.worker))
 		default:
 			e.arrive(int(first.worker))
 		}
@@ -132,7 +141,14 @@ func (e *engine) look(i int) {
 	}
 }
 
-// arrive handles the first event: a result reaches the coordinator.
+// take handles the first event: an answer comes, and waits for its turn.
+func (e *engine) take(i int) {
+	e.desk = max(e.desk, e.now) + e.link.Message
+	e.workers[i].taken, e.workers[i].due = true, e.desk
+	e.events.replace(event{e.desk, int32(i)})
+}
+
+// arrive handles the first event: the coordinator has a result.
 func (e *engine) arrive(i int) {
 	w := &e.workers[i]
 	t := w.queue[0]
@@ -177,7 +193,7 @@ func (e *engine) call(chunk int) {
 				w.owed--
 			}
 		}
-		if w.busy && !w.short && w.queue[0].dropped {
+		if w.busy && !w.short && !w.taken && w.queue[0].dropped {
 			e.giveUp(i)
 		}
 		e.fill(i)
@@ -240,7 +256,7 @@ func (e *engine) begin(i int) (at float64, ok bool) {
 			w.drop()
 			continue
 		}
-		w.busy, w.short, w.began = true, false, start
+		w.busy, w.short, w.taken, w.began = true, false, false, start
 		w.free = e.paces[i].Finish(start, e.plan.Load[i])
 		w.sent = max(w.free, w.wire) + e.link.Result*e.plan.Load[i]
 		w.due = w.sent + e.link.Latency

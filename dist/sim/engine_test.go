@@ -48,6 +48,18 @@ func TestRoundsByHand(t *testing.T) {
 			Config{Job: Job{Work: 1}, Strategy: Partial{1, 4}, Link: Link{Result: 2}, Queue: 4},
 			[]float64{1}, Round{0.25 + 4*0.5, 1, 1, 1},
 		},
+		"the coordinator gives out one operand after another, and takes the answers so": {
+			Config{Job: Job{Work: 2}, Strategy: Uncoded{}, Link: Link{Message: 0.25, Latency: 0.125}},
+			[]float64{1, 1}, Round{2*0.25 + 0.125 + 1 + 0.125 + 0.25, 1, 2, 2},
+		},
+		"answers that come together wait for each other": {
+			Config{Job: Job{Work: 4}, Strategy: Uncoded{}, Link: Link{Message: 0.25}},
+			[]float64{1.75, 1.5, 1.25, 1}, Round{4*0.25 + 1 + 4*0.25, 1.75, 4, 4},
+		},
+		"and workers go on meanwhile": {
+			Config{Job: Job{Work: 1}, Strategy: Partial{1, 4}, Link: Link{Message: 1}, Queue: 4},
+			[]float64{1}, Round{1 + 0.25 + 4, 1, 1, 1},
+		},
 		"of two the faster answers": {
 			Config{Job: Job{Work: 1}, Strategy: MDS{1}},
 			[]float64{1, 4}, Round{1, 0.8, 1.25, 1},

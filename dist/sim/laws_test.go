@@ -46,7 +46,7 @@ func TestNobodyBeatsTheIdeal(t *testing.T) {
 		}
 		c := Config{Job: job, Model: m, Seed: rapid.Uint64().Draw(t, "seed"), Rounds: 3, Queue: rapid.IntRange(1, 3).Draw(t, "queue")}
 		if rapid.Bool().Draw(t, "network") {
-			c.Link = Link{Latency: 0.01, Operand: 0.1, Result: 0.05}
+			c.Link = Link{Latency: 0.01, Operand: 0.1, Result: 0.05, Message: rapid.SampledFrom([]float64{0, 0.02, 0.5}).Draw(t, "message")}
 		}
 		for s, held := range bounds(n, k, job.Work) {
 			c.Strategy, c.Job.Held = s, held

@@ -54,7 +54,7 @@ func (c *Config) check() error {
 	if !(c.Job.Work > 0) || !(c.Job.Work <= maxParameter) || !(c.Job.Held >= 0) {
 		bad("work %v, of which a worker holds %v, want a positive amount up to 1e6 and 0 or more", c.Job.Work, c.Job.Held)
 	}
-	if !(c.Link.Latency >= 0) || !(c.Link.Operand >= 0) || !(c.Link.Result >= 0) {
+	if !(c.Link.Latency >= 0) || !(c.Link.Operand >= 0) || !(c.Link.Result >= 0) || !(c.Link.Message >= 0) {
 		bad("link %+v, want times from 0", c.Link)
 	}
 	if c.Queue < 0 || c.Threads < 0 {
