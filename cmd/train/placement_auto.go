@@ -41,19 +41,34 @@ func (r *run) askPlanner(ctx context.Context) error {
 	if r.cluster == nil || r.Workers > 0 || !r.hasAuto() {
 		return nil
 	}
-	speeds := announcedSpeeds(r.cluster.members.Members(), r.N)
-	if speeds == nil {
+	workers := announced(r.cluster.members.Members(), r.N)
+	if workers == nil {
 		return nil
 	}
 	here, err := measureLocal(ctx, r.Threads)
 	if err != nil {
 		return err
 	}
-	machines := plan.LAN(here, speeds...)
-	if isLoopback(r.cluster.members.Self().GossipAddr) {
-		machines = plan.Loopback(here, speeds...)
+	return r.planOn(ctx, machinesOf(here, r.cluster.members.Self().GossipAddr, workers))
+}
+
+// machinesOf are those of a coordinator of so many flop/s at an address, and of workers that
+// have told their speeds.
+func machinesOf(local float64, self string, workers []dist.Member) plan.Machines {
+	speeds := make([]float64, len(workers))
+	var beside []int
+	for w, m := range workers {
+		speeds[w] = 1e9 * m.Speed
+		if hostOf(m.Addr) == hostOf(self) {
+			beside = append(beside, w)
+		}
 	}
-	return r.planOn(ctx, machines)
+	machines := plan.LAN(local, speeds...)
+	if isLoopback(self) {
+		machines = plan.Loopback(local, speeds...)
+	}
+	machines.Beside = beside
+	return machines
 }
 
 // hasAuto tells whether a rule or the flags leave anything to the planner.
@@ -61,22 +76,22 @@ func (r *run) hasAuto() bool {
 	return r.Placement == autoPlacement || slices.ContainsFunc(r.Placements, func(p placementRule) bool { return p.Placement == autoPlacement })
 }
 
-// announcedSpeeds are those of the first n workers, flop/s; nil if one has told none.
-func announcedSpeeds(members []dist.Member, n int) []float64 {
-	var speeds []float64
+// announced are the first n workers; nil if one has not told its speed.
+func announced(members []dist.Member, n int) []dist.Member {
+	var workers []dist.Member
 	for _, m := range members {
-		if m.Role != dist.RoleWorker || m.Draining || len(speeds) == n {
+		if m.Role != dist.RoleWorker || m.Draining || len(workers) == n {
 			continue
 		}
 		if m.Speed <= 0 {
 			return nil
 		}
-		speeds = append(speeds, 1e9*m.Speed)
+		workers = append(workers, m)
 	}
-	if len(speeds) < n {
+	if len(workers) < n {
 		return nil
 	}
-	return speeds
+	return workers
 }
 
 func isLoopback(addr string) bool {

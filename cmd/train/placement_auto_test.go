@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -9,8 +11,10 @@ import (
 	"github.com/coda-ml/coda/dist/plan"
 )
 
-func TestAnnouncedSpeeds(t *testing.T) {
-	worker := func(speed float64) dist.Member { return dist.Member{Role: dist.RoleWorker, Speed: speed} }
+func TestMachinesOfAnnouncedWorkers(t *testing.T) {
+	worker := func(speed float64) dist.Member {
+		return dist.Member{Role: dist.RoleWorker, Speed: speed, Addr: fmt.Sprintf("10.0.0.%g:7000", speed)}
+	}
 	leaving, other := worker(9), dist.Member{Role: dist.RoleCoordinator}
 	leaving.Draining = true
 	for _, c := range []struct {
@@ -21,9 +25,31 @@ func TestAnnouncedSpeeds(t *testing.T) {
 		{[]dist.Member{worker(2), worker(0)}, nil},
 		{[]dist.Member{worker(2), leaving}, nil},
 	} {
-		if got := announcedSpeeds(c.members, 2); !slices.Equal(got, c.want) {
+		if got := machinesOf(1e9, "10.0.0.1:1", announced(c.members, 2)).Speeds; !slices.Equal(got, c.want) {
 			t.Errorf("speeds %v of %v, want %v", got, c.members, c.want)
 		}
+	}
+	for self, want := range map[string][]int{"10.0.0.3:9": {1}, "10.0.0.1:7000": nil} {
+		m := machinesOf(1e9, self, []dist.Member{worker(2), worker(3)})
+		if !slices.Equal(m.Beside, want) || m.Message != plan.LAN(1).Message {
+			t.Errorf("coordinator %s: %+v, want %v beside it", self, m, want)
+		}
+	}
+	here := worker(2)
+	here.Addr = "127.0.0.1:5"
+	if m := machinesOf(1e9, "127.0.0.1:6", []dist.Member{here}); !slices.Equal(m.Beside, []int{0}) || m.Latency != plan.Loopback(1).Latency {
+		t.Errorf("on one machine: %+v", m)
+	}
+}
+
+// Slots are those of the workers' names; who has left has no machine.
+func TestSlotsByHost(t *testing.T) {
+	worker := func(name, addr string) dist.Member { return dist.Member{Name: name, Role: dist.RoleWorker, Addr: addr} }
+	members := []dist.Member{worker("a", "10.0.0.1:1"), worker("b", "10.0.0.2:1"), worker("c", "10.0.0.1:2"), {Name: "d", Role: dist.RoleCoordinator, Addr: "10.0.0.3:1"}}
+	hosts, slots := slotsByHost([]string{"b", "c", "gone", "a", "d", ""}, members)
+	want := map[string][]int{"10.0.0.2": {0}, "10.0.0.1": {1, 3}}
+	if !slices.Equal(hosts, []string{"10.0.0.2", "10.0.0.1"}) || !maps.EqualFunc(slots, want, slices.Equal) {
+		t.Errorf("%v, %v, want %v", hosts, slots, want)
 	}
 }
 
@@ -51,8 +77,11 @@ func autoRun(t *testing.T, m plan.Machines, flags string, rules ...placementRule
 	return r
 }
 
+// loopback are machines of their own, as close as if they were one.
 func loopback(here, workers float64) plan.Machines {
-	return plan.Loopback(here, slices.Repeat([]float64{workers}, 6)...)
+	m := plan.Loopback(here, slices.Repeat([]float64{workers}, 6)...)
+	m.Beside = nil
+	return m
 }
 
 // What the planner says is what auto does: workers that are slower than the coordinator,

@@ -33,12 +33,14 @@ type planCmd struct {
 	Local     float64       `placeholder:"GFLOPS" help:"Speed of the coordinator (default: that of this machine, measured)." group:"Cluster"`
 	Bandwidth float64       `default:"1" placeholder:"GBIT" help:"Gbit/s of the coordinator's link (default ${default})." group:"Cluster"`
 	Latency   time.Duration `default:"200us" placeholder:"DURATION" help:"Time of a message, one way (default ${default})." group:"Cluster"`
+	Message   time.Duration `default:"15us" placeholder:"DURATION" help:"Time of the coordinator for each message of a round beside its bytes (default ${default})." group:"Cluster"`
 	Straggler string        `default:"none" placeholder:"SPEC" help:"Who is slow when: ${stragglers}, or trace=FILE (default ${default})." group:"Cluster"`
-	Measure   bool          `help:"Start --workers processes of --pace here, or wait for those of --join, and measure speeds, bandwidth, latency and this machine's own steps, in place of what the flags say." group:"Cluster"`
+	Measure   bool          `help:"Start --workers processes of --pace here, or wait for those of --join, and measure speeds, bandwidth, messages and this machine's own steps, in place of what the flags say." group:"Cluster"`
 	Join      []string      `placeholder:"HOST:PORT" help:"Members of a cluster to join and measure, separated by commas." group:"Cluster"`
 	Key       string        `placeholder:"FILE" help:"Cluster key." group:"Cluster"`
 	Bind      string        `default:"127.0.0.1:0" placeholder:"ADDR" help:"Address of this process in the cluster (default ${default})." group:"Cluster"`
 
+	Explain bool   `help:"Show of every placed layer what its step waits for: the coordinator's own work, coding, products, updates, messages, stragglers." group:"Output"`
 	Check   bool   `help:"Measure, then train so for --steps steps over processes here and compare." group:"Output"`
 	Steps   int    `default:"30" placeholder:"N" help:"Steps of --check (default ${default})." group:"Output"`
 	Threads int    `placeholder:"N" help:"Goroutines that compute in this process (default: the processor's cores)." group:"Output"`
@@ -92,8 +94,8 @@ func (p *planCmd) validate() error {
 	if len(p.Speeds) > 0 && !(slices.Min(p.Speeds) > 0) || !(p.Pace >= 0) || !(p.Local >= 0) {
 		bad("--pace %g, --speeds %v, --local %g: want positive numbers", p.Pace, p.Speeds, p.Local)
 	}
-	if !(p.Bandwidth > 0) || p.Latency < 0 || p.Steps < 1 || p.Spare < 0 || p.K < 0 {
-		bad("--bandwidth %g, --latency %s, --steps %d, --spare %d, --k %d: want a bandwidth, a step and nothing negative", p.Bandwidth, p.Latency, p.Steps, p.Spare, p.K)
+	if !(p.Bandwidth > 0) || p.Latency < 0 || p.Message < 0 || p.Steps < 1 || p.Spare < 0 || p.K < 0 {
+		bad("--bandwidth %g, --latency %s, --message %s, --steps %d, --spare %d, --k %d: want a bandwidth, a step and nothing negative", p.Bandwidth, p.Latency, p.Message, p.Steps, p.Spare, p.K)
 	}
 	if p.Check && len(p.Join) > 0 {
 		bad("--check trains over processes that it starts here, not over those of --join")
@@ -162,7 +164,7 @@ func (p *planCmd) told() (plan.Machines, error) {
 		speeds[i] *= 1e9
 	}
 	m := plan.LAN(p.Local*1e9, speeds...)
-	m.Bandwidth, m.Latency = p.Bandwidth*1e9/8, p.Latency.Seconds()
+	m.Bandwidth, m.Latency, m.Message = p.Bandwidth*1e9/8, p.Latency.Seconds(), p.Message.Seconds()
 	var err error
 	if m.Straggler, err = parseStraggler(p.Straggler, max(1, p.Workers)); err != nil {
 		return m, usageError{fmt.Errorf("--straggler %q: %w", p.Straggler, err)}

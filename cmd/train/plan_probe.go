@@ -20,7 +20,7 @@ import (
 type probe struct {
 	cluster *cluster
 	n       int
-	only    atomic.Int32 // the slot that computes; -1: all
+	only    atomic.Pointer[[]int] // the slots that compute; nil: all
 	last    dist.RoundStats
 	step    int
 }
@@ -45,7 +45,6 @@ func (p *planCmd) probe(ctx context.Context, m *plan.Machines) (err error) {
 			return err
 		}
 	}
-	b.only.Store(-1)
 	b.cluster.config = dist.CoordinatorConfig{Slots: b.n, Select: b.selection}
 	b.cluster.observe = func(s dist.RoundStats) { b.last = s }
 	if err := b.cluster.start(ctx, logs, b.n); err != nil {
@@ -54,10 +53,10 @@ func (p *planCmd) probe(ctx context.Context, m *plan.Machines) (err error) {
 	return b.measure(ctx, m)
 }
 
-// selection lets one slot compute, or leaves it to the scheduler.
-func (b *probe) selection(info dist.RoundInfo) [][]int {
-	if only := b.only.Load(); only >= 0 {
-		return [][]int{{int(only)}}
+// selection lets some slots compute, or leaves it to the scheduler.
+func (b *probe) selection(dist.RoundInfo) [][]int {
+	if only := b.only.Load(); only != nil {
+		return [][]int{*only}
 	}
 	return nil
 }
@@ -66,7 +65,13 @@ func (b *probe) measure(ctx context.Context, m *plan.Machines) (err error) {
 	if err := b.speeds(ctx, m); err != nil {
 		return fmt.Errorf("speed: %w", err)
 	}
-	if m.Bandwidth, err = b.bandwidth(ctx, m.Latency); err != nil {
+	if err := b.together(ctx, m); err != nil {
+		return fmt.Errorf("speed of workers that share a machine: %w", err)
+	}
+	if m.Message, err = b.messages(ctx, m.Latency); err != nil {
+		return fmt.Errorf("messages: %w", err)
+	}
+	if m.Bandwidth, err = b.bandwidth(ctx, *m); err != nil {
 		return fmt.Errorf("bandwidth: %w", err)
 	}
 	memory, err := b.memory(ctx, *m)
@@ -86,8 +91,8 @@ type probed struct {
 	config shard.LinearConfig
 }
 
-// place places a Linear of zeros.
-func (b *probe) place(ctx context.Context, name string, spec coded.Spec, config shard.LinearConfig) (*probed, error) {
+// place places a Linear of zeros, whose products are cut into so many chunks.
+func (b *probe) place(ctx context.Context, name string, spec coded.Spec, config shard.LinearConfig, chunks int) (*probed, error) {
 	raw, err := config.Marshal()
 	if err != nil {
 		return nil, err
@@ -96,7 +101,7 @@ func (b *probe) place(ctx context.Context, name string, spec coded.Spec, config 
 	if err != nil {
 		return nil, err
 	}
-	l := &probed{probe: b, config: config, layer: coded.Layer{Name: name, Kind: shard.KindLinear, Config: raw, Code: spec, Chunks: 1}}
+	l := &probed{probe: b, config: config, layer: coded.Layer{Name: name, Kind: shard.KindLinear, Config: raw, Code: spec, Chunks: chunks}}
 	weight := make([]float32, config.In*config.Out)
 	return l, b.cluster.coordinator.Place(ctx, l.layer, func(slot int) ([]coded.Tensor, error) {
 		return config.Encode(weight, nil, code, slot)
@@ -145,15 +150,15 @@ func (l *probed) medianRounds(ctx context.Context, rows int) (beside, compute fl
 // the time of a message and what a task takes beside its flops: two products of
 // different sizes tell both.
 func (b *probe) speeds(ctx context.Context, m *plan.Machines) error {
-	l, err := b.place(ctx, "plan-speed", coded.Spec{Name: "replication", N: b.n, K: 1}, shard.LinearConfig{In: probeSize, Out: probeSize})
+	l, err := b.place(ctx, "plan-speed", coded.Spec{Name: "replication", N: b.n, K: 1}, shard.LinearConfig{In: probeSize, Out: probeSize}, 1)
 	if err != nil {
 		return err
 	}
-	defer b.only.Store(-1)
+	defer b.only.Store(nil)
 	var latencies, tasks []float64
 	m.Speeds = nil
 	for w := range b.n {
-		b.only.Store(int32(w))
+		b.only.Store(&[]int{w})
 		beside, little, err := l.medianRounds(ctx, 1)
 		if err != nil {
 			return err
@@ -162,18 +167,20 @@ func (b *probe) speeds(ctx context.Context, m *plan.Machines) error {
 		if err != nil {
 			return err
 		}
-		const flops = 2 * probeSize * probeSize // of a row
-		speed := flops * float64(rows-1) / max(much-little, 1e-9)
+		speed := probeFlops * float64(rows-1) / max(much-little, 1e-9)
 		m.Speeds = append(m.Speeds, speed)
-		latencies, tasks = append(latencies, beside/2), append(tasks, little-flops/speed)
+		latencies, tasks = append(latencies, beside/2), append(tasks, little-probeFlops/speed)
 	}
 	m.Latency, m.Task = max(median(latencies), 1e-6), max(median(tasks), 0)
 	return nil
 }
 
-// probeSize is the number of input and output features of the layer whose products
-// are timed.
-const probeSize = 512
+// probeSize is the number of input features, and of output features that a worker has, of
+// the layers whose products are timed; probeFlops are those of a row.
+const (
+	probeSize  = 512
+	probeFlops = 2 * probeSize * probeSize
+)
 
 // long finds a number of rows whose product takes long enough to tell a speed.
 func (l *probed) long(ctx context.Context) (rows int, compute float64, err error) {
@@ -186,10 +193,10 @@ func (l *probed) long(ctx context.Context) (rows int, compute float64, err error
 	}
 }
 
-// bandwidth measures how fast an operand gets to all workers.
-func (b *probe) bandwidth(ctx context.Context, latency float64) (float64, error) {
+// bandwidth measures how fast the bytes of an operand get to all workers.
+func (b *probe) bandwidth(ctx context.Context, m plan.Machines) (float64, error) {
 	const width, rows = 1 << 16, 8
-	l, err := b.place(ctx, "plan-bandwidth", coded.Spec{Name: "uncoded", N: b.n, K: b.n}, shard.LinearConfig{In: width, Out: b.n})
+	l, err := b.place(ctx, "plan-bandwidth", coded.Spec{Name: "uncoded", N: b.n, K: b.n}, shard.LinearConfig{In: width, Out: b.n}, 1)
 	if err != nil {
 		return 0, err
 	}
@@ -197,7 +204,8 @@ func (b *probe) bandwidth(ctx context.Context, latency float64) (float64, error)
 	if err != nil {
 		return 0, err
 	}
-	return 4 * float64(width*rows*b.n) / max(beside-2*latency, 1e-6), nil
+	messages := 2*m.Latency + float64(2*b.n-2)*m.Message // the first two are in the latency
+	return 4 * float64(width*rows*b.n) / max(beside-messages, 1e-6), nil
 }
 
 // memory measures how fast the workers' optimiser is: by how much longer a product
@@ -207,7 +215,7 @@ func (b *probe) bandwidth(ctx context.Context, latency float64) (float64, error)
 func (b *probe) memory(ctx context.Context, m plan.Machines) (float64, error) {
 	const in, part = 1024, 512
 	config := shard.LinearConfig{In: in, Out: part * b.n, Backward: true}
-	l, err := b.place(ctx, "plan-memory", coded.Spec{Name: "uncoded", N: b.n, K: b.n}, config)
+	l, err := b.place(ctx, "plan-memory", coded.Spec{Name: "uncoded", N: b.n, K: b.n}, config, 1)
 	if err != nil {
 		return 0, err
 	}

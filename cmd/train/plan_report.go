@@ -18,6 +18,8 @@ type planReport struct {
 	Measured  bool   `json:"measured"`
 	*plan.Answer
 	Check *planCheck `json:"check,omitempty"`
+
+	explain bool
 }
 
 // machinesReport is what the planner took the machines for.
@@ -26,11 +28,13 @@ type machinesReport struct {
 	Speeds    []float64 `json:"speeds_gflops"`
 	Bandwidth float64   `json:"bandwidth_gbit_s"`
 	LatencyMS float64   `json:"latency_ms"`
+	MessageUS float64   `json:"message_us"` // of the coordinator for each message
+	Beside    int       `json:"beside"`     // workers that share the coordinator's machine
 	Memory    float64   `json:"memory_gb_s"`
 }
 
 func newMachinesReport(m plan.Machines) machinesReport {
-	r := machinesReport{Local: m.Local / 1e9, Speeds: []float64{}, Bandwidth: 8e-9 * m.Bandwidth, LatencyMS: 1000 * m.Latency, Memory: m.Memory / 1e9}
+	r := machinesReport{Local: m.Local / 1e9, Speeds: []float64{}, Bandwidth: 8e-9 * m.Bandwidth, LatencyMS: 1000 * m.Latency, MessageUS: 1e6 * m.Message, Beside: len(m.Beside), Memory: m.Memory / 1e9}
 	for _, s := range m.Speeds {
 		r.Speeds = append(r.Speeds, s/1e9)
 	}
@@ -38,13 +42,17 @@ func newMachinesReport(m plan.Machines) machinesReport {
 }
 
 func (r machinesReport) String() string {
-	return fmt.Sprintf("coordinator %.4g GFLOP/s, %s, %.4g Gbit/s, %.3g ms a message", r.Local, r.workers(), r.Bandwidth, r.LatencyMS)
+	beside := ""
+	if r.Beside > 0 {
+		beside = fmt.Sprintf(" (%d beside the coordinator, whose cores they share)", r.Beside)
+	}
+	return fmt.Sprintf("coordinator %.4g GFLOP/s, %s%s, %.4g Gbit/s, %.3g ms a message and %.3g us for each further one", r.Local, r.workers(), beside, r.Bandwidth, r.LatencyMS, r.MessageUS)
 }
 
 func newPlanReport(p *planCmd, r *run, q plan.Question, a *plan.Answer) *planReport {
 	report := &planReport{
 		Event: "plan", Model: r.Model, Dataset: r.Dataset, Batch: r.Batch, machinesReport: newMachinesReport(q.Machines),
-		Straggler: p.Straggler, Measured: p.Measure, Answer: a,
+		Straggler: p.Straggler, Measured: p.Measure, Answer: a, explain: p.Explain,
 	}
 	for i := range a.Layers {
 		l := &a.Layers[i]
@@ -91,6 +99,10 @@ func (r *planReport) text() string {
 		}
 	}
 	fmt.Fprintf(b, "\nA step of the whole model so: %.4g ms, at most %.4g in 99 of 100, %s on the wire. All at the coordinator: %.4g ms.\n", r.StepMS, r.P99MS, bytesText(int64(r.Bytes)), r.LocalMS)
+	fmt.Fprintf(b, "Of it: %s.\n", partsText(r.Parts))
+	if r.explain {
+		b.WriteString(r.explained())
+	}
 	b.WriteString(r.breakEven())
 	if r.Check != nil {
 		fmt.Fprintf(b, "Measured over %d steps: %.4g ms (at most %.4g in 99 of 100); the prediction is off by %+.1f %%.\n", r.Check.Steps, r.Check.StepMS, r.Check.P99MS, 100*r.Check.Error)
@@ -112,6 +124,51 @@ func (r machinesReport) workers() string {
 		return fmt.Sprintf("%d workers of %.3g", len(sorted), low)
 	}
 	return fmt.Sprintf("%d workers of %.3g to %.3g", len(sorted), low, high)
+}
+
+// partsText names what a step waits for, without what is nothing.
+func partsText(p plan.Parts) string {
+	var list []string
+	for _, part := range []struct {
+		ms   float64
+		what string
+	}{
+		{p.Local, "the coordinator's own work"}, {p.Coding, "coding"}, {p.Products, "products of the workers"}, {p.Updates, "their updates"},
+		{p.Messages, "messages"}, {p.Stragglers, "stragglers"},
+	} {
+		if part.ms > 0 {
+			list = append(list, fmt.Sprintf("%.3g ms %s", part.ms, part.what))
+		}
+	}
+	if list == nil {
+		return "nothing"
+	}
+	return strings.Join(list, ", ")
+}
+
+// explained says of every placed layer what its step, alone, waits for.
+func (r *planReport) explained() string {
+	b := &strings.Builder{}
+	const form = "%-*s  %9s  %9s  %9s  %9s  %9s  %9s  %9s\n"
+	width := len("layer")
+	for _, l := range r.Layers {
+		width = max(width, len(l.Layer))
+	}
+	for _, l := range r.Layers {
+		p := l.Chosen.Parts
+		if p == nil {
+			continue
+		}
+		if b.Len() == 0 {
+			fmt.Fprintf(b, "\nWhat a step of each placed layer by itself waits for, ms:\n"+form, width, "layer", "step", "here", "coding", "products", "updates", "messages", "stragglers")
+		}
+		cell := func(ms float64) string { return fmt.Sprintf("%.3g", ms) }
+		fmt.Fprintf(b, form, width, l.Layer, cell(p.Sum()), cell(p.Local), cell(p.Coding), cell(p.Products), cell(p.Updates), cell(p.Messages), cell(p.Stragglers))
+	}
+	if b.Len() > 0 {
+		b.WriteString("\n")
+	}
+	return b.String()
 }
 
 // breakEven says from where on the best placement of the costliest layer pays.

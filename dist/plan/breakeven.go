@@ -93,13 +93,16 @@ func against(m Machines, here float64, c Candidate) string {
 	}
 	compute = 1000 * ((compute+costs.gather)/m.meanSpeed() + costs.apply/m.Memory)
 	wire := 1000 * c.Bytes / m.Bandwidth
+	messages := 1000 * costs.messages(c.N, c.K, c.Chunks) * m.Message
 	switch {
 	case compute >= here:
 		return fmt.Sprintf("the workers' part alone takes %s at %.3g GFLOP/s each, %s here at %.3g", ms(compute), m.meanSpeed()/1e9, ms(here), m.Local/1e9)
 	case wire >= here:
 		return fmt.Sprintf("the network alone takes %s for %.3g MB, %s here", ms(wire), c.Bytes/1e6, ms(here))
+	case messages >= here:
+		return fmt.Sprintf("the coordinator's work for messages alone takes %s, %s here", ms(messages), ms(here))
 	}
-	return fmt.Sprintf("%s on the workers (%s of computing, %s of network, the rest waiting), %s here", ms(c.StepMS), ms(compute), ms(wire), ms(here))
+	return fmt.Sprintf("%s on the workers (%s of computing, %s of network, %s for messages, the rest waiting), %s here", ms(c.StepMS), ms(compute), ms(wire), ms(messages), ms(here))
 }
 
 func ms(t float64) string { return fmt.Sprintf("%.3g ms", t) }

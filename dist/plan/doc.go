@@ -37,8 +37,8 @@
 // workers at the end of the step. What it sends leaves one after another. Worker w can
 // begin with a round at
 //
-//	max(time at which the link is free + latency + (w+1) sent/bandwidth, end of what it is
-//	at) + what it still owes to its shard of this layer
+//	max(time at which the link is free + latency + (w+1) (message + sent/bandwidth), end of
+//	what it is at) + what it still owes to its shard of this layer
 //
 // since it puts products before updates, but needs the shard to be up to date; what it
 // owes to other layers waits, or is done while the coordinator is busy elsewhere. From
@@ -46,13 +46,40 @@
 // package dist does, under any of its models of stragglers. So updates hide behind the
 // coordinator's own work where they can, and delay the next step where they cannot.
 //
+// # Messages and shared machines
+//
+// A message costs its bytes and its latency, and the coordinator besides some time that
+// bytes do not explain: to seal or open it, to wake who waits for it, to decide what comes
+// next. The n operands of a round leave one by one; answers, one for each chunk of each
+// worker, wait for each other in the order in which they come. So a round of C chunks of
+// which k answers suffice takes at least
+//
+//	message (n + k C)
+//
+// however fast the workers are. That is what bounds small layers. A probe measures it: a
+// round of n workers that asks next to nothing of them takes message (n + n C - 2) longer
+// than one of a single worker. If workers share the coordinator's machine, so that both
+// ends and all who wake up share its cores, the probe sees that too.
+//
+// Workers beside the coordinator take their parts s/local of its machine while they are at
+// work. Together they have no more than all of it: their speeds are scaled to that. The
+// coordinator has the rest of its machine for what it does meanwhile, though no less than
+// an equal part. Workers that share another machine have the speeds that they have when all
+// of them are at work.
+//
+// Parts tell what a step waits for: by how much it would be shorter without messages, then
+// without stragglers as well, and so on.
+//
+// # What is chosen
+//
 // A layer is ranked by a step of its own. Then the model is put together, and each
 // placed layer goes back to the coordinator if the whole step is faster so.
 //
 // # Limits
 //
-//   - The coordinator's and the workers' processors are theirs alone: processes of one
-//     machine that want more than it has are slower than predicted.
+//   - Answers of two rounds that are under way together do not wait for each other, and what
+//     the coordinator computes meanwhile does not make messages wait.
+//   - Strangers on the machines, which the probe did not see, are not known to the plan.
 //   - Sending is as fast as the coordinator's one link, results share it evenly.
 //   - Rest and the local layers are as long as they are said to be.
 //

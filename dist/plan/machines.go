@@ -17,26 +17,38 @@ type Machines struct {
 
 	Bandwidth float64 // bytes/s that the coordinator sends, or receives, over all its links together
 	Latency   float64 // seconds of a message, either way, with what both ends do for it
+	Message   float64 // seconds by which each further message holds up those of the coordinator, in either direction
 	Task      float64 // seconds that a worker takes for a chunk, or an update, beside its flops
 	Combine   float64 // bytes/s, read once and written once, of the coordinator's encoding and decoding
 	Memory    float64 // bytes/s of an optimiser's step on a worker, which is bound by memory
 	Here      float64 // the same on the coordinator
 
+	// Beside lists the workers, from 0, that run on the coordinator's machine. They take
+	// their parts of its Local flop/s, as far as these go.
+	Beside []int
+
 	Straggler sim.Model // of products; nil: sim.None
 	Queue     int       // tasks that a worker is given ahead; 0: 2
+
+	fixed bool // workers' updates cost nothing
 }
 
-// LAN returns machines on a local network: 1 Gbit/s, 0.2 ms, memory of 5 GB/s.
+// LAN returns machines on a local network: 1 Gbit/s, 0.2 ms, 15 us of the coordinator for a
+// message (half of what Loopback has), memory of 5 GB/s.
 func LAN(local float64, speeds ...float64) Machines {
 	return Machines{
-		Local: local, Speeds: speeds, Bandwidth: 125e6, Latency: 200e-6, Combine: 10e9, Memory: 5e9, Here: 10e9, Straggler: sim.None{},
+		Local: local, Speeds: speeds, Bandwidth: 125e6, Latency: 200e-6, Message: 15e-6, Combine: 10e9, Memory: 5e9, Here: 10e9, Straggler: sim.None{},
 	}
 }
 
-// Loopback returns processes of one machine, which talk through its memory.
+// Loopback returns processes of one machine, which talk through its memory and share its
+// cores. Both ends of a message are theirs to pay for.
 func Loopback(local float64, speeds ...float64) Machines {
 	m := LAN(local, speeds...)
-	m.Bandwidth, m.Latency = 1.5e9, 100e-6
+	m.Bandwidth, m.Latency, m.Message = 1.5e9, 100e-6, 30e-6
+	for w := range speeds {
+		m.Beside = append(m.Beside, w)
+	}
 	return m
 }
 
@@ -59,8 +71,13 @@ func (m Machines) Validate() error {
 	positive("the speed of combinations", m.Combine)
 	positive("the workers' memory", m.Memory)
 	positive("the coordinator's memory", m.Here)
-	if !(m.Latency >= 0) || !(m.Task >= 0) || m.Queue < 0 {
-		problems = append(problems, fmt.Errorf("plan: latency %v s, task %v s, queue %d, want no negative numbers", m.Latency, m.Task, m.Queue))
+	if !(m.Latency >= 0) || !(m.Message >= 0) || !(m.Task >= 0) || m.Queue < 0 {
+		problems = append(problems, fmt.Errorf("plan: latency %v s, message %v s, task %v s, queue %d, want no negative numbers", m.Latency, m.Message, m.Task, m.Queue))
+	}
+	for i, w := range m.Beside {
+		if w < 0 || w >= len(m.Speeds) || slices.Contains(m.Beside[:i], w) {
+			problems = append(problems, fmt.Errorf("plan: worker %d beside the coordinator, want different ones from 0 to below %d", w, len(m.Speeds)))
+		}
 	}
 	if len(m.Speeds) > sim.MaxWorkers {
 		problems = append(problems, fmt.Errorf("plan: %d workers, want at most %d", len(m.Speeds), sim.MaxWorkers))
@@ -74,6 +91,22 @@ func (m Machines) withDefaults() Machines {
 	}
 	if m.Queue == 0 {
 		m.Queue = 2
+	}
+	return m
+}
+
+// shared returns the same machines with the workers beside the coordinator as fast as it
+// lets them be when all are at work.
+func (m Machines) shared() Machines {
+	var wanted float64
+	for _, w := range m.Beside {
+		wanted += m.Speeds[w]
+	}
+	if wanted > m.Local {
+		m.Speeds = slices.Clone(m.Speeds)
+		for _, w := range m.Beside {
+			m.Speeds[w] *= m.Local / wanted
+		}
 	}
 	return m
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/coda-ml/coda/coded"
@@ -169,17 +170,30 @@ func shippedCosts(p Product, batch int, n int, l coded.Loads) costs {
 	return c
 }
 
+// messages are those that a step sends and receives, if no result is sent in vain: operands,
+// results of so many chunks, and what updates the workers.
+func (c costs) messages(n, k, chunks int) float64 {
+	var sum int
+	for i, r := range c.rounds {
+		if c.has(i) {
+			sum += n + cmp.Or(r.needed, k)*chunks
+		}
+	}
+	for _, sent := range []float64{c.keep, c.ship, c.apply} {
+		if sent > 0 {
+			sum += n
+		}
+	}
+	return float64(sum)
+}
+
 // bytes are those that a step sends and receives, if no result is sent in vain:
 // every worker gets the operands, and as many results come as are needed.
 func (c costs) bytes(n, k int) float64 {
 	sum := float64(n) * (c.keep + c.ship)
 	for i, r := range c.rounds {
 		if c.has(i) {
-			needed := k
-			if r.needed > 0 {
-				needed = r.needed
-			}
-			sum += float64(n)*r.send + float64(needed)*r.back
+			sum += float64(n)*r.send + float64(cmp.Or(r.needed, k))*r.back
 		}
 	}
 	return sum

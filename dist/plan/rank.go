@@ -53,6 +53,7 @@ type Candidate struct {
 	BreakEvenSpeed     float64 `json:"break_even_speed"`     // of a worker, over that of the coordinator
 	BreakEvenBandwidth float64 `json:"break_even_bandwidth"` // bytes/s
 	Why                string  `json:"why"`
+	Parts              *Parts  `json:"parts,omitempty"` // of StepMS, of what was chosen; nil: local, or not chosen
 
 	spec  coded.Spec
 	where *placed // nil: local
@@ -71,6 +72,7 @@ type Answer struct {
 	Layers  []LayerPlan `json:"layers"`
 	StepMS  float64     `json:"step_ms"`
 	P99MS   float64     `json:"p99_ms"`
+	Parts   Parts       `json:"parts"`         // of StepMS
 	LocalMS float64     `json:"local_step_ms"` // with every layer at the coordinator
 	Bytes   float64     `json:"bytes_per_step"`
 }
@@ -143,7 +145,7 @@ func (q Question) layer(ctx context.Context, p Product) (LayerPlan, error) {
 	if len(l.Candidates) == 1 {
 		l.Candidates[0].Why = why
 	}
-	explain(q.Machines, limits.Spare, here, l.Candidates)
+	explain(q.Machines.shared(), limits.Spare, here, l.Candidates)
 	l.Chosen = l.Candidates[slices.IndexFunc(l.Candidates, limits.may)]
 	if limits.Must {
 		if i := slices.IndexFunc(l.Candidates, func(c Candidate) bool { return c.Placement != Local && limits.may(c) }); i >= 0 {
@@ -248,9 +250,21 @@ func (q Question) whole(ctx context.Context, a *Answer) error {
 		return err
 	}
 	a.StepMS, a.P99MS, a.LocalMS = 1000*t.mean, 1000*t.p99, 1000*q.Rest
-	for i, l := range a.Layers {
-		a.Bytes += l.Chosen.Bytes
+	if a.Parts, err = q.parts(ctx, q.model(a.chosen()), t.mean); err != nil {
+		return err
+	}
+	for i := range a.Layers {
+		c := &a.Layers[i].Chosen
+		a.Bytes += c.Bytes
 		a.LocalMS += 1000 * q.Products[i].local(q.Machines, q.Batch)
+		if c.where == nil {
+			continue
+		}
+		p, err := q.parts(ctx, c.where.actions(q.Machines), c.StepMS/1000)
+		if err != nil {
+			return err
+		}
+		c.Parts = &p
 	}
 	return nil
 }

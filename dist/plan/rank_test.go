@@ -27,6 +27,13 @@ func free(local float64, speeds ...float64) plan.Machines {
 	return plan.Machines{Local: local, Speeds: speeds, Bandwidth: inf, Combine: inf, Memory: inf, Here: inf}
 }
 
+// alone are machines as close as one is to itself, that share nothing.
+func alone(local float64, speeds ...float64) plan.Machines {
+	m := plan.Loopback(local, speeds...)
+	m.Beside = nil
+	return m
+}
+
 func ask(t *testing.T, q plan.Question) *plan.Answer {
 	t.Helper()
 	a, err := plan.Make(t.Context(), q)
@@ -112,7 +119,7 @@ func TestLocal(t *testing.T) {
 		}
 		near(t, "a local step", a.StepMS, a.LocalMS, 1e-12)
 	}
-	fast := ask(t, plan.Question{Machines: plan.Loopback(10e9, workers(8, 10e9)...), Products: []plan.Product{wide}, Batch: 64})
+	fast := ask(t, plan.Question{Machines: alone(10e9, workers(8, 10e9)...), Products: []plan.Product{wide}, Batch: 64})
 	if c := fast.Layers[0].Chosen; c.Placement != plan.Resident || !strings.Contains(c.Why, "on the workers") || !(fast.StepMS < fast.LocalMS) {
 		t.Errorf("chosen %s because %q", c.Placement, c.Why)
 	}
@@ -370,7 +377,8 @@ func ExampleMake() {
 		{Name: "fc1", Kind: plan.Linear, In: 4096, Out: 4096, Weights: 1 << 24, X: 4096, Y: 4096, Flops: 2 << 24},
 		{Name: "fc2", Kind: plan.Linear, In: 4096, Out: 10, Weights: 40960, X: 4096, Y: 10, Flops: 81920},
 	}
-	machines := plan.Loopback(20e9, slices.Repeat([]float64{10e9}, 8)...)
+	machines := plan.LAN(20e9, slices.Repeat([]float64{10e9}, 8)...)
+	machines.Bandwidth = 1.25e9 // 10 Gbit/s
 	answer, err := plan.Make(context.Background(), plan.Question{Machines: machines, Products: layers, Batch: 64, Limits: plan.Limits{Spare: 2}})
 	if err != nil {
 		fmt.Println(err)
@@ -383,5 +391,5 @@ func ExampleMake() {
 	// Output:
 	// fc1 resident trigonometric 8 6
 	// fc2 local  0 0
-	// 156 ms a step, 357 at the coordinator
+	// 158 ms a step, 357 at the coordinator
 }

@@ -48,7 +48,7 @@ type cluster struct {
 	seed  uint64
 	round uint64
 	now   float64
-	link  float64 // when the coordinator's link is free: operands leave one after another
+	link  float64 // when the coordinator's link is free: what is sent leaves one after another
 	free  []float64
 	owed  [][]chore            // by worker, oldest first
 	open  map[inFlight]float64 // when the rounds that were started end
@@ -69,7 +69,7 @@ type chore struct {
 }
 
 func newCluster(m Machines, seed uint64) *cluster {
-	return &cluster{Machines: m.withDefaults(), seed: seed, free: make([]float64, len(m.Speeds)), owed: make([][]chore, len(m.Speeds)), open: map[inFlight]float64{}}
+	return &cluster{Machines: m.withDefaults().shared(), seed: seed, free: make([]float64, len(m.Speeds)), owed: make([][]chore, len(m.Speeds)), open: map[inFlight]float64{}}
 }
 
 // step makes a step: its actions in order, and then the update of all layers.
@@ -78,7 +78,7 @@ func (c *cluster) step(ctx context.Context, actions []action) (seconds float64, 
 	var layers []*placed
 	for _, a := range actions {
 		if a.layer == nil {
-			c.now += a.seconds
+			c.spend(a.seconds)
 			continue
 		}
 		if err := c.act(ctx, a); err != nil {
@@ -88,6 +88,9 @@ func (c *cluster) step(ctx context.Context, actions []action) (seconds float64, 
 			layers = append(layers, a.layer)
 			c.owe(a.layer, a.layer.costs.gather, 0)
 		}
+	}
+	if len(layers) > 0 {
+		c.send(0) // one message to each worker has the updates of all
 	}
 	for _, l := range layers {
 		c.owe(l, 0, l.costs.apply)
@@ -101,7 +104,8 @@ func (c *cluster) act(ctx context.Context, a action) error {
 	case start:
 		return c.start(ctx, a.layer, a.round)
 	case await:
-		c.now = max(c.now, c.open[inFlight{a.layer, a.round}]) + a.layer.costs.rounds[a.round].decode/c.Combine
+		c.now = max(c.now, c.open[inFlight{a.layer, a.round}])
+		c.spend(a.layer.costs.rounds[a.round].decode / c.Combine)
 	case keep:
 		c.handOver(a.layer.costs.keep)
 	case ship:
@@ -113,7 +117,7 @@ func (c *cluster) act(ctx context.Context, a action) error {
 // handOver sends an operand to all workers. They get it while the coordinator goes
 // on, which has only made a copy of it; what is sent next has to wait for it.
 func (c *cluster) handOver(bytes float64) {
-	c.now += copied(bytes) / c.Combine
+	c.spend(copied(bytes) / c.Combine)
 	c.send(bytes)
 }
 
@@ -121,12 +125,18 @@ func (c *cluster) handOver(bytes float64) {
 // begin to leave.
 func (c *cluster) send(bytes float64) (begins float64) {
 	begins = max(c.now, c.link)
-	c.link = begins + float64(len(c.Speeds))*bytes/c.Bandwidth
+	c.link = begins + float64(len(c.Speeds))*c.passes(bytes)
 	return begins
 }
 
+// passes is the time in which a message of so many bytes leaves.
+func (c *cluster) passes(bytes float64) float64 { return c.Message + bytes/c.Bandwidth }
+
 // owe gives every worker a chore: flops and bytes of its optimiser.
 func (c *cluster) owe(l *placed, flops, bytes float64) {
+	if c.fixed {
+		return
+	}
 	for w, speed := range c.Speeds {
 		seconds := c.Task + flops/speed + bytes/c.Memory
 		c.owed[w] = append(c.owed[w], chore{l, max(c.now, c.link) + c.Latency, seconds})
@@ -159,14 +169,14 @@ func (c *cluster) ready(w int, l *placed, arrives float64) float64 {
 // start sends the operands of a round. The coordinator goes on while they travel.
 func (c *cluster) start(ctx context.Context, l *placed, number int) error {
 	n, r := l.code.N(), l.costs.rounds[number]
-	c.now += r.encode / c.Combine
+	c.spend(r.encode / c.Combine)
 	sent := c.send(r.send)
 	shard := func(w int) float64 { return r.flops/c.Speeds[w] + float64(l.chunks)*c.Task }
 	unit := shard(0) // of time: that of a shard of the first worker
 	model := sim.Together{c.Straggler}
 	starts := make([]float64, n)
 	for w := range n {
-		starts[w] = c.ready(w, l, sent+c.Latency+float64(w+1)*r.send/c.Bandwidth)
+		starts[w] = c.ready(w, l, sent+c.Latency+float64(w+1)*c.passes(r.send))
 		one := []int{w}
 		model = append(model, sim.Slow{Workers: one, By: sim.Constant{X: shard(w) / unit}},
 			sim.Delay{Workers: one, By: sim.Constant{X: (starts[w] - sent) / unit}})
@@ -174,7 +184,7 @@ func (c *cluster) start(ctx context.Context, l *placed, number int) error {
 	c.round++
 	s, err := sim.Run(ctx, sim.Config{
 		Job: sim.Job{Workers: n, Work: l.work}, Strategy: l.strategyFor(r), Model: model, Seed: c.seed + c.round, Rounds: 1, Queue: c.Queue,
-		Link: sim.Link{Latency: c.Latency / unit, Result: r.back * float64(n) / c.Bandwidth / unit},
+		Link: sim.Link{Latency: c.Latency / unit, Result: r.back * float64(n) / c.Bandwidth / unit, Message: c.Message / unit},
 	})
 	if err != nil {
 		return err
