@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/coda-ml/coda/datasets"
@@ -78,25 +79,21 @@ func (p *planCmd) validate() error {
 	var problems []error
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	p.Measure = p.Measure || p.Check || len(p.Join) > 0
-	if len(p.Speeds) > 0 {
-		if p.Measure {
-			bad("--speeds: workers that are measured have one --pace")
-		}
-		p.Workers = len(p.Speeds)
-	} else if p.Pace > 0 {
-		p.Speeds = slices.Repeat([]float64{p.Pace}, max(0, min(p.Workers, maxLocalWorkers)))
-	} else if !p.Measure && p.Workers > 0 {
-		bad("how fast are the workers? --pace, --speeds or --measure says it")
-	}
+	p.validateSpeeds(bad)
 	if p.Workers < 0 || p.Workers > maxLocalWorkers {
 		bad("--workers %d: want 0 to %d", p.Workers, maxLocalWorkers)
 	}
-	if len(p.Speeds) > 0 && !(slices.Min(p.Speeds) > 0) || !(p.Pace >= 0) || !(p.Local >= 0) {
-		bad("--pace %g, --speeds %v, --local %g: want positive numbers", p.Pace, p.Speeds, p.Local)
+	known := len(p.Join) == 0 // how many workers there are
+	if p.K < 0 || known && p.K > p.Workers {
+		bad("--k %d of %d workers: want no more, and nothing negative", p.K, p.Workers)
 	}
-	if !(p.Bandwidth > 0) || p.Latency < 0 || p.Message < 0 || p.Steps < 1 || p.Spare < 0 || p.K < 0 {
-		bad("--bandwidth %g, --latency %s, --message %s, --steps %d, --spare %d, --k %d: want a bandwidth, a step and nothing negative", p.Bandwidth, p.Latency, p.Message, p.Steps, p.Spare, p.K)
+	if p.Spare < 0 || known && p.Spare > 0 && p.Spare >= p.Workers {
+		bad("--spare %d of %d workers: want fewer, and nothing negative", p.Spare, p.Workers)
 	}
+	if !positive(p.Bandwidth) || p.Latency < 0 || p.Message < 0 || p.Steps < 1 {
+		bad("--bandwidth %g, --latency %s, --message %s, --steps %d: want a bandwidth, a step and nothing negative", p.Bandwidth, p.Latency, p.Message, p.Steps)
+	}
+	p.validateCode(bad)
 	if p.Check && len(p.Join) > 0 {
 		bad("--check trains over processes that it starts here, not over those of --join")
 	}
@@ -104,6 +101,48 @@ func (p *planCmd) validate() error {
 		bad("--check slows processes by a distribution alone: --straggler: %w", err)
 	}
 	return errors.Join(problems...)
+}
+
+// validateSpeeds looks at what is said of the speeds, and gives every worker its own.
+func (p *planCmd) validateSpeeds(bad func(string, ...any)) {
+	switch {
+	case len(p.Speeds) > 0 && p.Measure:
+		bad("--speeds: workers that are measured have one --pace")
+	case len(p.Speeds) > 0 && p.Pace != 0:
+		bad("--speeds and --pace: want one of them")
+	case len(p.Speeds) == 0 && p.Pace == 0 && !p.Measure && p.Workers > 0:
+		bad("how fast are the workers? --pace, --speeds or --measure says it")
+	}
+	if p.Pace != 0 && !positive(p.Pace) || p.Local != 0 && !positive(p.Local) || !allOf(p.Speeds, positive) {
+		bad("--pace %g, --speeds %v, --local %g: want positive numbers, of GFLOP/s", p.Pace, p.Speeds, p.Local)
+	}
+	if len(p.Speeds) > 0 {
+		p.Workers = len(p.Speeds)
+	} else if p.Pace > 0 {
+		p.Speeds = slices.Repeat([]float64{p.Pace}, max(0, min(p.Workers, maxLocalWorkers)))
+	}
+}
+
+// validateCode looks at whether there is such a code, and the placement can use it.
+func (p *planCmd) validateCode(bad func(string, ...any)) {
+	one, two := slices.Contains(placementCodes(), p.Code), slices.Contains(shippedCodes(), p.Code)
+	switch {
+	case p.Code == "":
+	case !one && !two:
+		bad("--code %q: want %s; for shipped layers %s", p.Code, strings.Join(placementCodes(), ", "), strings.Join(shippedCodes(), ", "))
+	case p.Placement == plan.Shipped && !two:
+		bad("--code %s is of one factor, --placement shipped wants one of two: %s", p.Code, strings.Join(shippedCodes(), ", "))
+	case (p.Placement == plan.Resident || p.Placement == plan.Batch) && !one:
+		bad("--code %s is of two factors, --placement %s wants one of one: %s", p.Code, p.Placement, strings.Join(placementCodes(), ", "))
+	}
+}
+
+// positive tells whether a number that a flag says can be a speed: no infinity, even in
+// units a thousand million times as small.
+func positive(v float64) bool { return v > 0 && !math.IsInf(1e9*v, 1) }
+
+func allOf(list []float64, is func(float64) bool) bool {
+	return !slices.ContainsFunc(list, func(v float64) bool { return !is(v) })
 }
 
 // model builds the model as train run would with the same settings.

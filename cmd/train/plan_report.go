@@ -190,16 +190,32 @@ func (r *planReport) breakEven() string {
 	if layer == "" {
 		return ""
 	}
-	text := fmt.Sprintf("Placing %s (%s, any %d of %d) pays from ", layer, best.Code, best.K, best.N)
-	switch speed, wire := best.BreakEvenSpeed, best.BreakEvenBandwidth; {
-	case speed > 0 && wire > 0:
-		return text + fmt.Sprintf("workers of %.3g of the coordinator's speed on, or from %.3g Gbit/s on, the rest as it is.\n", speed, 8e-9*wire)
-	case speed > 0:
-		return text + fmt.Sprintf("workers of %.3g of the coordinator's speed on, and with these ones at no bandwidth.\n", speed)
-	case wire > 0:
-		return text + fmt.Sprintf("%.3g Gbit/s on, and on this network at no speed of the workers.\n", 8e-9*wire)
+	return fmt.Sprintf("Placing %s (%s, %s, any %d of %d) pays %s.\n", layer, best.Placement, best.Code, best.K, best.N, pays(best)) + beats(best)
+}
+
+// pays says from where on a candidate is faster than the coordinator.
+func pays(c plan.Candidate) string {
+	speed, wire := fmt.Sprintf("from workers of %.3g of the coordinator's speed on", c.BreakEvenSpeed), fmt.Sprintf("from %.3g Gbit/s on", 8e-9*c.BreakEvenBandwidth)
+	switch {
+	case c.BreakEvenSpeed > 0 && c.BreakEvenBandwidth > 0:
+		return speed + ", or " + wire + ", the rest as it is"
+	case c.BreakEvenSpeed > 0:
+		return speed + ", and with these ones at no bandwidth"
+	case c.BreakEvenBandwidth > 0:
+		return wire + ", and on this network at no speed of the workers"
 	}
-	return fmt.Sprintf("Placing %s pays at no speed of the workers and at no bandwidth, the rest as it is.\n", layer)
+	return "at no speed of the workers and at no bandwidth, the rest as it is"
+}
+
+// beats says from where on it is faster than uncoded.
+func beats(c plan.Candidate) string {
+	switch s := c.BreakEvenStraggler; {
+	case s == 1:
+		return "It beats uncoded even if no worker is slow.\n"
+	case s > 1:
+		return fmt.Sprintf("It beats uncoded as soon as one worker is %.3g times slower than the plan takes it to be.\n", s)
+	}
+	return ""
 }
 
 func localOf(l plan.LayerPlan) float64 {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
+
+	"github.com/coda-ml/coda/coded"
 )
 
 // breakEven finds from which speed of the workers, and from which bandwidth, a
@@ -35,6 +38,54 @@ func (q Question) breakEven(ctx context.Context, p Product, c *Candidate) error 
 		c.BreakEvenBandwidth = 0
 	}
 	return nil
+}
+
+// againstUncoded finds for every candidate how slow one worker has to be, without other
+// stragglers, for its code to beat the uncoded layer in the same placement.
+func (q Question) againstUncoded(ctx context.Context, p Product, list []Candidate) error {
+	plain := map[string]*placed{}
+	for _, placement := range []string{Resident, Batch} {
+		var err error
+		if plain[placement], err = q.uncoded(p, placement); err != nil {
+			return err
+		}
+	}
+	for i := range list {
+		c := &list[i]
+		uncoded := plain[c.Placement]
+		if uncoded == nil || c.Code == "uncoded" {
+			continue
+		}
+		times, err := threshold(func(times float64) (bool, error) {
+			m := q.Machines.calm()
+			m.Speeds = slices.Clone(m.Speeds)
+			m.Speeds[0] /= max(1, times)
+			with, err := predict(ctx, m, c.where.actions(m), 1, q.Seed)
+			if err != nil {
+				return false, err
+			}
+			without, err := predict(ctx, m, uncoded.actions(m), 1, q.Seed)
+			return with.mean < without.mean, err
+		})
+		if err != nil {
+			return err
+		}
+		if times > 0 {
+			c.BreakEvenStraggler = max(1, times)
+		}
+	}
+	return nil
+}
+
+// uncoded is a layer in a placement, cut into a part for each worker; nil if it cannot be.
+func (q Question) uncoded(p Product, placement string) (*placed, error) {
+	n := len(q.Machines.Speeds)
+	if n == 0 || p.CannotBe(placement, q.Batch, n, n) != "" {
+		return nil, nil
+	}
+	c := Candidate{Placement: placement, Code: "uncoded", N: n, K: n, spec: coded.Spec{Name: "uncoded", N: n, K: n}}
+	err := q.describe(p, &c)
+	return c.where, err
 }
 
 // threshold returns the factor, within 1 %, from which on pays is true; 0 if it is
@@ -75,7 +126,7 @@ func explain(m Machines, spare int, here float64, list []Candidate) {
 		}
 	}
 	if best := list[0]; best.Placement == Local && len(list) > 1 {
-		list[0].Why += ", " + list[1].Why
+		list[0].Why = list[1].Why
 	}
 }
 

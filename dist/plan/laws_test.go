@@ -202,6 +202,34 @@ func TestStragglersNeverHelpUncodedMore(t *testing.T) {
 	}
 }
 
+// Where one worker is just slower than the break-even, the code is faster than uncoded, and
+// slower where it is not.
+func TestBreakEvenAgainstUncoded(t *testing.T) {
+	q := plan.Question{Machines: alone(1e9, workers(8, 10e9)...), Products: []plan.Product{wide}, Batch: 64, Chunks: 12}
+	step := func(code string, k int, times float64) plan.Candidate {
+		by := q
+		by.Limits = only(plan.Resident, code, k)
+		by.Machines.Speeds = workers(8, 10e9)
+		by.Machines.Speeds[0] /= times
+		return ask(t, by).Layers[0].Chosen
+	}
+	for _, k := range []int{4, 6, 7} {
+		times := step("trigonometric", k, 1).BreakEvenStraggler
+		if times <= 1 || times > 10 {
+			t.Errorf("any %d of 8 pay from a worker of 1/%v of the speed on", k, times)
+		}
+		for by, faster := range map[float64]bool{0.97: false, 1.03: true} {
+			with, without := step("trigonometric", k, max(1, by*times)), step("uncoded", 8, max(1, by*times))
+			if (with.StepMS < without.StepMS) != faster {
+				t.Errorf("any %d of 8, a worker %v times slower: %v ms, uncoded %v", k, by*times, with.StepMS, without.StepMS)
+			}
+		}
+	}
+	if c := step("uncoded", 8, 1); c.BreakEvenStraggler != 0 {
+		t.Errorf("uncoded beats itself: %+v", c)
+	}
+}
+
 // A batch whose gradients are made here, in no time, is two rounds: the prediction is what
 // dist/sim says of them by itself, under other draws of the same stragglers.
 func TestAgreesWithSim(t *testing.T) {

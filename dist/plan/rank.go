@@ -52,6 +52,9 @@ type Candidate struct {
 	// Placing pays from these on, the rest being as it is; 0: never.
 	BreakEvenSpeed     float64 `json:"break_even_speed"`     // of a worker, over that of the coordinator
 	BreakEvenBandwidth float64 `json:"break_even_bandwidth"` // bytes/s
+	// The code beats the uncoded placement if the first worker is so many times slower than
+	// it is said to be, or more; 1: it does anyway; 0: never, or there is none uncoded.
+	BreakEvenStraggler float64 `json:"break_even_straggler"`
 	Why                string  `json:"why"`
 	Parts              *Parts  `json:"parts,omitempty"` // of StepMS, of what was chosen; nil: local, or not chosen
 
@@ -139,6 +142,9 @@ func (q Question) layer(ctx context.Context, p Product) (LayerPlan, error) {
 		}
 		l.Candidates = append(l.Candidates, c)
 	}
+	if err := q.againstUncoded(ctx, p, l.Candidates); err != nil {
+		return l, err
+	}
 	slices.SortStableFunc(l.Candidates, func(a, b Candidate) int {
 		return cmp.Or(cmp.Compare(a.StepMS, b.StepMS), cmp.Compare(a.Worst, b.Worst))
 	})
@@ -159,8 +165,8 @@ func (q Question) layer(ctx context.Context, p Product) (LayerPlan, error) {
 // conditionSets is how many sets of answers are tried for a condition number.
 const conditionSets = 256
 
-// predict fills a candidate in.
-func (q Question) predict(ctx context.Context, p Product, c *Candidate) error {
+// describe fills in what a candidate is and costs.
+func (q Question) describe(p Product, c *Candidate) error {
 	code, err := coded.New(c.spec)
 	if err != nil {
 		return fmt.Errorf("plan: layer %s: %w", p.Name, err)
@@ -194,6 +200,14 @@ func (q Question) predict(ctx context.Context, p Product, c *Candidate) error {
 	c.Chunks = c.where.chunks
 	c.Bytes, c.Minimum = c.where.costs.bytes(c.N, c.K), minimum(c.Placement, p, q.Batch, c.N, c.K)
 	c.Storage, c.Redundancy = c.where.costs.storage, float64(c.N)/float64(c.K)
+	return nil
+}
+
+// predict fills a candidate in.
+func (q Question) predict(ctx context.Context, p Product, c *Candidate) error {
+	if err := q.describe(p, c); err != nil {
+		return err
+	}
 	t, err := predict(ctx, q.Machines, c.where.actions(q.Machines), q.Steps, q.Seed)
 	if err != nil {
 		return err
