@@ -89,6 +89,9 @@ func (c *Coordinator) tend(ctx context.Context, m Member, dial func(ctx context.
 				return
 			case ctx.Err() == nil:
 				c.cfg.Log.Warn("worker not connected", "worker", m.Name, "err", err)
+				c.mu.Lock()
+				c.refused = err
+				c.mu.Unlock()
 			}
 		}
 		if connected {

@@ -34,6 +34,7 @@ type Coordinator struct {
 	balanceAt int                 // update at which the loads are looked at
 	memory    map[string]int      // the slot that a name had last
 	missing   []string            // by slot: who is missing, and why
+	refused   error               // why the last worker that could not be connected was not
 	doubles   map[string]bool     // the names of which a second worker has been reported
 	suspects  map[string]*suspect // by name
 	layers    map[string]*placement
@@ -239,10 +240,16 @@ func (c *Coordinator) AwaitSeats(ctx context.Context, n int) error {
 // the lock.
 func (c *Coordinator) awaitJoined(ctx context.Context, n int, what string, count func() int) error {
 	have := 0
-	if err := c.await(ctx, func() bool { have = count(); return have >= n }); err != nil {
-		return fmt.Errorf("dist: %d of %d %s have joined: %w", have, n, what, err)
+	err := c.await(ctx, func() bool { have = count(); return have >= n })
+	if err == nil {
+		return nil
 	}
-	return nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refused != nil {
+		err = fmt.Errorf("%w; the last that could not: %w", err, c.refused)
+	}
+	return fmt.Errorf("dist: %d of %d %s have joined: %w", have, n, what, err)
 }
 
 // Workers returns the names of the connected workers by slot, empty for a slot
