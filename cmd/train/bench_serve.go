@@ -16,6 +16,8 @@ type serveFlags struct {
 	Requests    int      `default:"10000" placeholder:"N" help:"Requests in virtual time; over processes --seconds says how many (default ${default})." group:"Serving"`
 	Together    int      `placeholder:"N" help:"Requests that are worked on at a time (default: all that are there)." group:"Serving"`
 	Pieces      int      `default:"6" placeholder:"N" help:"Chunks of a round of the adaptive strategy over processes, in place of --chunks (default ${default})." group:"Serving"`
+	Queue       int      `default:"1" placeholder:"N" help:"Tasks that a worker process has at a time: one more hides the network, and cannot be given to who is free first (default ${default})." group:"Serving"`
+	Here        bool     `help:"The workers live in this process, with a connection over loopback and a clock each, in place of a process each." group:"Serving"`
 	Clock       []string `default:"virtual,real" enum:"virtual,real" placeholder:"NAME,.." help:"virtual: in virtual time; real: over worker processes (default ${default})." group:"Serving"`
 }
 
@@ -32,8 +34,10 @@ type serveRow struct {
 	Chunks      int     `json:"chunks"`
 	Rate        float64 `json:"rate"` // requests a second
 	Utilisation float64 `json:"uncoded_utilisation"`
-	Together    int     `json:"together"` // 0: all that are there
-	Requests    int     `json:"requests"` // answered
+	Together    int     `json:"together"`  // 0: all that are there
+	Queue       int     `json:"queue"`     // tasks that a worker has at a time; 0 in virtual time, where none waits at a worker
+	Processes   int     `json:"processes"` // of the workers; 0 in virtual time, and where they live in that of the command
+	Requests    int     `json:"requests"`  // answered
 	Failed      int     `json:"failed"`
 	MeanMS      float64 `json:"mean_ms"`
 	P50MS       float64 `json:"p50_ms"`
@@ -100,8 +104,8 @@ func newServeBench(ctx context.Context, b *benchCmd, spec string) (*serveBench, 
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--straggler %q: %w", spec, err)}
 	}
-	if !(b.Rate > 0 && b.Rate <= 1e6) || b.Together < 0 || b.Pieces < 1 {
-		return nil, usageError{fmt.Errorf("--rate %g, --together %d, --pieces %d: want a positive rate up to 1e6, no negative number and a piece", b.Rate, b.Together, b.Pieces)}
+	if !(b.Rate > 0 && b.Rate <= 1e6) || b.Together < 0 || b.Pieces < 1 || b.Queue < 1 {
+		return nil, usageError{fmt.Errorf("--rate %g, --together %d, --pieces %d, --queue %d: want a positive rate up to 1e6, no negative number, a piece and a task", b.Rate, b.Together, b.Pieces, b.Queue)}
 	}
 	s := &serveBench{b: b, straggler: spec, service: sim.Service{
 		Job: sim.KOfN(b.Workers, b.K), Model: m, Seed: b.Seed, Requests: b.Requests, Together: b.Together,

@@ -30,11 +30,11 @@ const maxInFlight = 256
 type liveService struct {
 	*serveBench
 	placedLinear
-	strategy   sim.Strategy
-	scheduling dist.Strategy
-	cluster    *cluster
-	x          coded.Tensor
-	slots      []*servingSlot // of requests that can be under way
+	strategy    sim.Strategy
+	scheduling  dist.Strategy
+	coordinator *dist.Coordinator
+	x           coded.Tensor
+	slots       []*servingSlot // of requests that can be under way
 }
 
 // servingSlot is what a request under way needs.
@@ -49,29 +49,21 @@ func (s *serveBench) overProcesses(ctx context.Context, strategies []sim.Strateg
 	if _, err := sim.ParseDistribution(s.straggler); err != nil {
 		return usageError{fmt.Errorf("processes are slowed by a distribution alone: %w", err)}
 	}
-	logs, err := os.MkdirTemp("", "coda-bench-")
-	if err != nil {
-		return err
-	}
-	var c *cluster
-	defer func() { err = errors.Join(err, c.close(), os.RemoveAll(logs)) }()
 	services, scheduling, err := s.live(strategies)
 	if err != nil {
 		return err
 	}
 	flops := 2 * serveBatch * serveIn * coded.Blocks(serveOutputs, s.b.K).Size
-	c, err = joinCluster(ctx, clusterOptions{
+	coordinator, closeCluster, err := s.startCluster(ctx, clusterOptions{
 		bind: "127.0.0.1:0", patience: joinTime, workers: s.b.Workers, pace: float64(flops) / s.shard / 1e9, seed: s.b.Seed,
-		faults: []fault{{what: "slow", slow: s.straggler}}, config: dist.CoordinatorConfig{Slots: s.b.Workers, Strategies: scheduling},
+		faults: []fault{{what: "slow", slow: s.straggler}}, config: dist.CoordinatorConfig{Slots: s.b.Workers, Strategies: scheduling, Queue: s.b.Queue},
 	})
+	defer func() { err = errors.Join(err, closeCluster()) }()
 	if err != nil {
 		return err
 	}
-	if err := c.start(ctx, logs, s.b.Workers); err != nil {
-		return err
-	}
 	for _, live := range services {
-		live.cluster = c
+		live.coordinator = coordinator
 		row, err := live.serve(ctx)
 		if err != nil {
 			return fmt.Errorf("%s: %w", live.strategy.Name(), err)
@@ -81,6 +73,25 @@ func (s *serveBench) overProcesses(ctx context.Context, strategies []sim.Strateg
 		}
 	}
 	return nil
+}
+
+// startCluster starts the workers, in processes of their own or here. What it returns
+// must be called, also after an error.
+func (s *serveBench) startCluster(ctx context.Context, o clusterOptions) (*dist.Coordinator, func() error, error) {
+	if s.b.Here {
+		g, err := startGuests(ctx, o)
+		return g.coordinator, g.close, err
+	}
+	logs, err := os.MkdirTemp("", "coda-bench-")
+	if err != nil {
+		return nil, func() error { return nil }, err
+	}
+	c, err := joinCluster(ctx, o)
+	end := func() error { return errors.Join(c.close(), os.RemoveAll(logs)) }
+	if err == nil {
+		err = c.start(ctx, logs, s.b.Workers)
+	}
+	return c.coordinator, end, err
 }
 
 // live describes a layer for each strategy, and how its chunks are handed out.
@@ -132,7 +143,10 @@ func (l *liveService) serve(ctx context.Context) (serveRow, error) {
 	if err != nil {
 		return serveRow{}, err
 	}
-	row := serveRow{Strategy: l.strategy.Name(), Chunks: l.layer.Chunks}
+	row := serveRow{Strategy: l.strategy.Name(), Chunks: l.layer.Chunks, Queue: l.b.Queue}
+	if !l.b.Here {
+		row.Processes = l.b.Workers
+	}
 	row.fill(times)
 	return row, nil
 }
@@ -153,13 +167,13 @@ func (l *liveService) start(ctx context.Context) error {
 		}
 		l.slots = append(l.slots, &servingSlot{decoder, coded.NewTensor(serveBatch, serveOutputs)})
 	}
-	return l.place(ctx, l.cluster.coordinator, weight)
+	return l.place(ctx, l.coordinator, weight)
 }
 
 // answer makes a request, waits for its result and decodes it.
 func (l *liveService) answer(ctx context.Context, slot *servingSlot, i int) error {
 	round := coded.Round{Layer: l.layer.Name, Product: coded.Forward, Step: i + 1, Operand: l.x}
-	return answered(ctx, l.cluster.coordinator, round, func(answers [][]coded.Answer) error {
+	return answered(ctx, l.coordinator, round, func(answers [][]coded.Answer) error {
 		return slot.decoder.Decode(slot.y, l.x.Shape, answers)
 	})
 }

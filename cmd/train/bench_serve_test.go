@@ -21,7 +21,7 @@ func serveRows(t *testing.T, b *benchCmd) ([]serveRow, error) {
 func serving(change func(*benchCmd)) *benchCmd {
 	b := &benchCmd{
 		Workers: 8, K: 6, simFlags: simFlags{Chunks: []int{8}, Seed: 3},
-		serveFlags: serveFlags{Rate: 50, Utilisation: 0.3, Requests: 2000, Pieces: 6, Clock: []string{"virtual"}},
+		serveFlags: serveFlags{Rate: 50, Utilisation: 0.3, Requests: 2000, Pieces: 6, Queue: 1, Clock: []string{"virtual"}},
 	}
 	change(b)
 	return b
@@ -69,6 +69,7 @@ func TestBenchServeRefuses(t *testing.T) {
 		"distribution": func(b *benchCmd) { b.Clock, b.Straggler = []string{"real"}, []string{"some:2@x=2"} },
 		"together -1":  func(b *benchCmd) { b.Together = -1 },
 		"--pieces 0":   func(b *benchCmd) { b.Pieces = 0 },
+		"--queue 0":    func(b *benchCmd) { b.Queue = 0 },
 		"0 rounds":     func(b *benchCmd) { b.Requests = 0 },
 	} {
 		_, err := serveRows(t, serving(change))
@@ -83,5 +84,20 @@ func TestInPieces(t *testing.T) {
 	want := []sim.Strategy{sim.Uncoded{}, sim.MDS{K: 6}, sim.Adaptive{K: 6, Chunks: 4}}
 	if d := cmp.Diff(want, inPieces(all, 4)); d != "" {
 		t.Error(d)
+	}
+}
+
+// Workers of this process serve as those of others do, and all leave.
+func TestBenchServeHere(t *testing.T) {
+	got, err := serveRows(t, serving(func(b *benchCmd) {
+		b.Clock, b.Here, b.Workers, b.K, b.Pieces, b.Seconds = []string{"real"}, true, 3, 2, 4, 0.2
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []serveRow{{Strategy: "uncoded", Chunks: 1}, {Strategy: "mds", Chunks: 1}, {Strategy: "adaptive", Chunks: 4}} {
+		if row := got[i]; row.Strategy != want.Strategy || row.Chunks != want.Chunks || row.Requests != 10 || row.Queue != 1 || row.Processes != 0 || !(row.P50MS > 0) {
+			t.Errorf("row %d: %+v, want 10 requests like %+v", i, row, want)
+		}
 	}
 }
