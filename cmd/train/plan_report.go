@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/coda-ml/coda/dist/plan"
@@ -177,20 +178,26 @@ func (r *planReport) breakEven() string {
 	var best plan.Candidate
 	most := 0.0
 	for _, l := range r.Layers {
-		for _, c := range l.Candidates {
-			if c.Placement == plan.Local {
-				continue
-			}
-			if c.Bytes > 0 && localOf(l) > most {
-				most, layer, best = localOf(l), l.Layer, c
-			}
-			break
+		if c, ok := bestPlaced(l); ok && localOf(l) > most {
+			most, layer, best = localOf(l), l.Layer, c
 		}
 	}
 	if layer == "" {
 		return ""
 	}
 	return fmt.Sprintf("Placing %s (%s, %s, any %d of %d) pays %s.\n", layer, best.Placement, best.Code, best.K, best.N, pays(best)) + beats(best)
+}
+
+// bestPlaced is what was chosen of a layer, or if that is local the fastest of the rest.
+func bestPlaced(l plan.LayerPlan) (plan.Candidate, bool) {
+	if l.Chosen.Placement != plan.Local {
+		return l.Chosen, true
+	}
+	i := slices.IndexFunc(l.Candidates, func(c plan.Candidate) bool { return c.Placement != plan.Local })
+	if i < 0 {
+		return plan.Candidate{}, false
+	}
+	return l.Candidates[i], true
 }
 
 // pays says from where on a candidate is faster than the coordinator.
@@ -211,7 +218,7 @@ func pays(c plan.Candidate) string {
 func beats(c plan.Candidate) string {
 	switch s := c.BreakEvenStraggler; {
 	case s == 1:
-		return "It beats uncoded even if no worker is slow.\n"
+		return "It beats uncoded with the workers as they are.\n"
 	case s > 1:
 		return fmt.Sprintf("It beats uncoded as soon as one worker is %.3g times slower than the plan takes it to be.\n", s)
 	}
