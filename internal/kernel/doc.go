@@ -17,6 +17,9 @@
 // kernels are chosen when the program starts: AVX-512, AVX2 with FMA, or Go. The
 // build tag noasm leaves only Go.
 //
+// A product of a batch of few rows by the transpose of a large matrix, as a layer's
+// weights are, is computed the other way round: the weights are read where they lie.
+//
 // GemmSGD makes a step of SGD whose gradient is a product, tile by tile, while the
 // products hide the time that memory takes for weights and velocities.
 //

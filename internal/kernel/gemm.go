@@ -28,12 +28,16 @@ func Gemm(p *Pool, transA, transB bool, m, n, k int, alpha float32, a []float32,
 	g.m, g.n, g.k = m, n, k
 	g.alpha, g.beta, g.c, g.ldc = alpha, beta, c, ldc
 	g.a, g.b = matrix{a, lda, !transA}, matrix{b, ldb, transB}
+	if g.turns(p.Threads()) {
+		g.turn(p)
+		return
+	}
 	g.run(p)
 }
 
 // release drops what the product refers to and keeps its memory for the next.
 func (g *gemm) release() {
-	*g = gemm{shared: g.shared}
+	*g = gemm{shared: g.shared, turned: g.turned}
 	gemms.put(g)
 }
 

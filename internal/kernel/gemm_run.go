@@ -24,8 +24,9 @@ type gemm struct {
 	plan
 	packA  bool // the panels of A are packed in
 	shared []float32
-	i0, i1 int // rows of C and
-	p0, p1 int // steps of k that are now computed
+	turned []float32 // C^T, if that is computed
+	i0, i1 int       // rows of C and
+	p0, p1 int       // steps of k that are now computed
 }
 
 // Gemm's operands, limits and buffers.
@@ -146,6 +147,7 @@ type item struct {
 	r0, r1, c0, c1 int
 	p, kc          int  // the steps now computed
 	tail           bool // the last rows of A, too few for a kernel, are packed
+	wide           int  // columns of a tile
 	tile           tile
 }
 
@@ -153,6 +155,9 @@ func (it *item) compute(w *itemMemory) {
 	kc, cols := it.gemm.kc, it.c1-it.c0 // cols: of a block
 	if it.holdsA() {
 		cols = min(cols, it.f.nr())
+	}
+	if it.wide = it.f.even(cols); it.descends() {
+		it.wide = it.f.nr()
 	}
 	w.b = grow(w.b, kc*it.f.width(cols))
 	w.a = grow(w.a, kc*it.f.mr())
@@ -177,8 +182,8 @@ func (it *item) block(w *itemMemory, c0, c1 int) {
 	for r := it.r0; r < it.r1; r += it.f.mr() {
 		t.rows = min(it.f.mr(), it.r1-r)
 		it.left(r, w.a)
-		for c := c0; c < c1; c += it.f.nr() {
-			t.cols = min(it.f.nr(), c1-c)
+		for c := c0; c < c1; c += it.wide {
+			t.cols = min(it.wide, c1-c)
 			it.right(r, c, w.b[(c-c0)*it.kc:])
 			if it.descends() {
 				it.descend(w, r, c)
@@ -211,8 +216,8 @@ func (it *item) inPlace(n int) bool { return !it.b.inner && n%it.f.lanes == 0 }
 
 // packColumns packs those panels of B that cannot be read in place.
 func (it *item) packColumns(buf []float32, c0, c1 int) {
-	for c := c0; c < c1; c += it.f.nr() {
-		n := min(it.f.nr(), c1-c)
+	for c := c0; c < c1; c += it.wide {
+		n := min(it.wide, c1-c)
 		if w := it.f.width(n); !it.inPlace(n) {
 			it.b.pack(buf[(c-c0)*it.kc:][:it.kc*w], w, c, n, it.p, it.kc)
 		}

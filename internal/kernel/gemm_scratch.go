@@ -36,7 +36,7 @@ func (l *freeList[T]) put(x *T) {
 }
 
 // At most some dozens of megabytes are held: an item has less than a megabyte,
-// a product at most sharedLimit elements (or a block of k of mr rows).
+// a product at most sharedLimit elements (or a block of k of mr rows) and mostTurned.
 var (
 	itemMemories = freeList[itemMemory]{most: 64}
 	gemms        = freeList[gemm]{most: 8}

@@ -57,6 +57,15 @@ func (f *family) height(rows int) int {
 // width returns the smallest kernel width for some columns.
 func (f *family) width(cols int) int { return roundUp(cols, f.lanes) }
 
+// even returns the width of the tiles of some columns, of which the last is not much
+// narrower than the others where there are few: narrow kernels are less efficient.
+func (f *family) even(cols int) int {
+	if cols >= 4*f.nr() {
+		return f.nr()
+	}
+	return f.width(ceilDiv(cols, ceilDiv(cols, f.nr())))
+}
+
 // multiply runs the kernel that fits the tile. The kernels write through raw
 // pointers, so this is where every bound is checked.
 func (f *family) multiply(t *tile) {

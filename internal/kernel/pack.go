@@ -38,21 +38,26 @@ func packAlong(dst, src []float32, ld, width, n, kc int) {
 
 // packAcross transposes n rows of kc elements.
 func packAcross(dst, src []float32, ld, width, n, kc int) {
-	rows, steps := packAcrossVec(dst, src, ld, width, n, kc)
+	transpose(dst, src, ld, width, n, kc)
+	for j := n; j < width; j++ {
+		for at := j; at < kc*width; at += width {
+			dst[at] = 0
+		}
+	}
+}
+
+// transpose writes n rows of kc elements as columns of rows that are ldd apart.
+func transpose(dst, src []float32, ld, ldd, n, kc int) {
+	rows, steps := packAcrossVec(dst, src, ld, ldd, n, kc)
 	for j := range n {
 		from := 0
 		if j < rows {
 			from = steps
 		}
-		at := from*width + j
+		at := from*ldd + j
 		for _, v := range src[j*ld+from : j*ld+kc] {
 			dst[at] = v
-			at += width
-		}
-	}
-	for j := n; j < width; j++ {
-		for at := j; at < kc*width; at += width {
-			dst[at] = 0
+			at += ldd
 		}
 	}
 }
