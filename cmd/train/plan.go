@@ -34,7 +34,7 @@ type planCmd struct {
 	Local     float64       `placeholder:"GFLOPS" help:"Speed of the coordinator (default: that of this machine, measured)." group:"Cluster"`
 	Bandwidth float64       `default:"1" placeholder:"GBIT" help:"Gbit/s of the coordinator's link (default ${default})." group:"Cluster"`
 	Latency   time.Duration `default:"200us" placeholder:"DURATION" help:"Time of a message, one way (default ${default})." group:"Cluster"`
-	Message   time.Duration `default:"15us" placeholder:"DURATION" help:"Time of the coordinator for each message of a round beside its bytes (default ${default})." group:"Cluster"`
+	Message   time.Duration `default:"20us" placeholder:"DURATION" help:"Time of the coordinator for each message of a round beside its bytes (default ${default})." group:"Cluster"`
 	Straggler string        `default:"none" placeholder:"SPEC" help:"Who is slow when: ${stragglers}, or trace=FILE (default ${default})." group:"Cluster"`
 	Measure   bool          `help:"Start --workers processes of --pace here, or wait for those of --join, and measure speeds, bandwidth, messages and this machine's own steps, in place of what the flags say." group:"Cluster"`
 	Join      []string      `placeholder:"HOST:PORT" help:"Members of a cluster to join and measure, separated by commas." group:"Cluster"`
