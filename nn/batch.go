@@ -6,6 +6,7 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"github.com/coda-ml/coda/coded"
+	"github.com/coda-ml/coda/internal/kernel"
 	"github.com/coda-ml/coda/nn/shard"
 )
 
@@ -20,11 +21,14 @@ import (
 type Batch struct {
 	Executor coded.Executor
 	Code     coded.Spec // a one-sided code
-	// Gradient is the code of the gradient of the weights over the batch blocks:
-	// one of a sum of k products, with as many tasks as Code and the same blocks:
-	// trigonometric-matdot, if Code is trigonometric, decodes from any min(n, 2k-1)
-	// answers. Without a name the gradient is computed here, from X and dY, which is
-	// cheaper unless this process is the bottleneck.
+	// Gradient is the code of the gradient of the weights over the batch, with as many
+	// tasks as Code. It may be one of a sum of k products with the same blocks, which
+	// are not sent once more: trigonometric-matdot, if Code is trigonometric, decodes
+	// from any min(n, 2k-1) answers. Or it is one for sums of gradients, such as
+	// cyclic-reed-solomon: slots are sent Load of its K parts of X and dY as they are,
+	// and any n-s answers are enough where Load is (s+1)K/n. Without a name the
+	// gradient is computed here, from X and dY, which is cheaper unless this process
+	// is the bottleneck.
 	Gradient coded.Spec
 	// Chunks into which each worker's share of a product is cut, at least 1.
 	Chunks int
@@ -42,11 +46,14 @@ var _ Placement = (*Batch)(nil)
 type batchGradient struct {
 	coded.Layer
 	decoder *coded.Decoder
+	parts   bool // the code is one for sums of gradients: see shard.PartsCoder
 }
 
 const (
 	encodeForward  = "encode batch"
 	encodeBackward = "encode gradient of batch"
+	encodeX        = "parts of batch"
+	encodeDY       = "parts of gradient of batch"
 	gradientStart  = "weight gradient start"
 )
 
@@ -55,8 +62,8 @@ const (
 //	x -> encode -> forward start -> forward wait and decode = product with w
 //	dy -> encode -> backward start -> backward wait and decode
 //
-// and for the gradient of w either its product here, or a start whose round is
-// waited for when the optimiser wants it.
+// and for the gradient of w either its product here, or a start, of these encoded
+// operands or of parts of both, whose round is waited for when the optimiser wants it.
 func (b *Batch) Product(g *Graph, p Product, x *gorgonia.Node) (*gorgonia.Node, error) {
 	l, err := b.layers.use(g, p, x)
 	if err != nil {
@@ -96,7 +103,16 @@ type batchNodes struct {
 
 // encode adds the node of the coded blocks of all slots.
 func (n *batchNodes) encode(kind string, p coded.Product, x *gorgonia.Node) (*gorgonia.Node, error) {
-	coder := shard.NewBatchCoder(n.layer.Layer, n.layer.config, n.layer.decoder, p)
+	return n.encodeWith(shard.NewBatchCoder(n.layer.Layer, n.layer.config, n.layer.decoder, p), kind, x)
+}
+
+// slotCoder gives the operands of all slots: [n, ..].
+type slotCoder interface {
+	Shape(operand []int) []int
+	Encode(pool *kernel.Pool, dst []float32, x coded.Tensor) error
+}
+
+func (n *batchNodes) encodeWith(coder slotCoder, kind string, x *gorgonia.Node) (*gorgonia.Node, error) {
 	shape := slices.Clone([]int(x.Shape()))
 	return n.apply(opSpec{
 		layer: n.product.Layer, kind: kind, in: []*gorgonia.Node{x}, shape: coder.Shape(shape),
@@ -110,10 +126,11 @@ func (n *batchNodes) encode(kind string, p coded.Product, x *gorgonia.Node) (*go
 // and w. Both rounds are started before anything is waited for.
 func (n *batchNodes) backward(dy *gorgonia.Node, want []bool) ([]*gorgonia.Node, error) {
 	grads := make([]*gorgonia.Node, len(want))
-	l, remote := n.layer, n.layer.gradient != nil && want[2]
+	l := n.layer
+	wanted := l.gradient != nil && !l.gradient.parts && want[2]
 	var blocks, started *gorgonia.Node
 	var err error
-	if want[1] || remote {
+	if want[1] || wanted {
 		if blocks, err = n.encode(encodeBackward, coded.Backward, dy); err != nil {
 			return nil, err
 		}
@@ -147,9 +164,15 @@ func (n *batchNodes) weightGradient(blocks, dy *gorgonia.Node) (*gorgonia.Node, 
 		if err != nil {
 			return nil, err
 		}
+		factors := []*gorgonia.Node{blocks, n.coded}
+		if gr.parts {
+			if factors, err = n.parts(gr, dy); err != nil {
+				return nil, err
+			}
+		}
 		return n.startRound(roundSpec{
 			executor: n.layer.executor, round: coded.Round{Layer: gr.Name, Product: coded.Gradient}, kind: gradientStart,
-			in: []*gorgonia.Node{blocks, n.coded}, slots: true,
+			in: factors, slots: true,
 			decode: func(rc *runContext, out []float32, chunks [][]coded.Answer) error {
 				return d.Decode(rc.pool, out, chunks)
 			},
@@ -164,6 +187,27 @@ func (n *batchNodes) weightGradient(blocks, dy *gorgonia.Node) (*gorgonia.Node, 
 	}
 	dw, _, err := n.convBackwardParams(n.product.Layer, c, n.x, dy, false)
 	return dw, err
+}
+
+// parts adds the nodes of both factors of a gradient by its parts.
+func (n *batchNodes) parts(gr *batchGradient, dy *gorgonia.Node) ([]*gorgonia.Node, error) {
+	var factors []*gorgonia.Node
+	for _, f := range []struct {
+		kind     string
+		from     *gorgonia.Node
+		weighted bool
+	}{{encodeDY, dy, true}, {encodeX, n.x, false}} {
+		coder, err := shard.NewPartsCoder(gr.decoder.Code(), f.weighted)
+		if err != nil {
+			return nil, err
+		}
+		node, err := n.encodeWith(coder, f.kind, f.from)
+		if err != nil {
+			return nil, err
+		}
+		factors = append(factors, node)
+	}
+	return factors, nil
 }
 
 // decodeBatch returns what decodes the answers to a round with an operand of a shape.

@@ -27,7 +27,9 @@ func newBatchBench(t *testing.T, b *nn.Batch) *bench {
 // of several sizes, wherever the gradient of the weights is computed.
 func TestBatchGradients(t *testing.T) {
 	local := newConvBench(t, nil)
-	for _, gradient := range []coded.Spec{{}, matdot(6, 4), matdot(7, 3)} {
+	for _, gradient := range []coded.Spec{
+		{}, matdot(6, 4), matdot(7, 3), {Name: "cyclic-reed-solomon", N: 6, K: 6, Load: 3}, {Name: "fractional-repetition", N: 6, K: 12, Load: 6},
+	} {
 		t.Run(fmt.Sprint(gradient), func(t *testing.T) {
 			code := trigonometric(6, 4)
 			if gradient.N == 7 {
@@ -144,7 +146,7 @@ func TestBatchErrors(t *testing.T) {
 		4: with(func(b *nn.Batch) { b.Gradient = coded.Spec{Name: "matdot", N: 7, P: 4}; b.Code = trigonometric(7, 4) }),
 		5: with(func(b *nn.Batch) { b.Gradient = trigonometric(6, 4) }),
 	}), nil)
-	wantError(t, err, "layer 0", "no executor", "layer 2", "0 chunks", "layer 4", "one-sided code", "layer 6", "sum of 4 products with 6 tasks",
+	wantError(t, err, "layer 0", "no executor", "layer 2", "0 chunks", "layer 4", "one-sided code", "layer 6", "with 6 tasks, of a sum of 4 products",
 		"layer 8", "coded blocks are not those", "layer 10")
 
 	l := nn.NewLinear(rand.New(rand.NewPCG(1, 1)), 8, 8, nn.On(&good))

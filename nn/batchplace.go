@@ -47,17 +47,29 @@ func (p *batched) prepare(Momenta) error {
 	if err != nil {
 		return err
 	}
-	if gradient.N() != code.N() || gradient.K() != code.K() || gradient.Outputs() != 1 {
-		return fmt.Errorf("code %v of the gradient: want one of a sum of %d products with %d tasks, such as trigonometric-matdot", gradient, code.K(), code.N())
-	}
-	if !sameRows(code, gradient) {
-		return fmt.Errorf("code %v of the gradient: its coded blocks are not those of %v", gradient, code)
+	parts, err := gradientParts(code, gradient)
+	if err != nil {
+		return err
 	}
 	p.plain.gradient = &batchGradient{
 		Layer:   coded.Layer{Name: p.Name + ".gradient", Kind: shard.KindGradient, Code: b.Gradient, Chunks: min(b.Chunks, shard.GradientChunks(c)), Config: raw},
-		decoder: coded.NewDecoder(gradient, coded.DecoderConfig{MaxCond: b.MaxCond}),
+		decoder: coded.NewDecoder(gradient, coded.DecoderConfig{MaxCond: b.MaxCond}), parts: parts,
 	}
 	return nil
+}
+
+// gradientParts checks the code of a gradient beside that of its layer, and tells
+// whether it is one for sums of gradients.
+func gradientParts(code, gradient *coded.Code) (bool, error) {
+	parts := shard.CodesParts(gradient)
+	switch {
+	case gradient.N() != code.N() || gradient.Outputs() != 1 || !parts && gradient.K() != code.K():
+		return false, fmt.Errorf("code %v of the gradient: want one with %d tasks, of a sum of %d products, such as trigonometric-matdot, or of gradients, such as cyclic-reed-solomon",
+			gradient, code.N(), code.K())
+	case !parts && !sameRows(code, gradient):
+		return false, fmt.Errorf("code %v of the gradient: its coded blocks are not those of %v", gradient, code)
+	}
+	return parts, nil
 }
 
 func marshalBatch(c shard.Config) ([]byte, error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/coda-ml/coda/coded"
 	"github.com/coda-ml/coda/dist/plan"
 	"github.com/coda-ml/coda/nn"
+	"github.com/coda-ml/coda/nn/shard"
 	"github.com/coda-ml/coda/optim"
 )
 
@@ -112,16 +113,9 @@ func (r *run) placeOne(p nn.Placeable, rule placementRule, info *layerInfo) erro
 		return fmt.Errorf("--batch %d cannot be cut into %d blocks: choose a larger batch, a smaller k, or placement resident or local", r.Batch, spec.K)
 	}
 	on := &nn.Batch{Code: spec, Chunks: chunksPerRound}
-	if rule.Gradient == gradientWorkers {
-		if spec.Name != "trigonometric" {
-			return fmt.Errorf("gradient workers: code %s: want trigonometric", spec.Name)
-		}
-		on.Gradient = coded.Spec{Name: "trigonometric-matdot", N: spec.N, P: spec.K}
-		needed := min(spec.N, 2*spec.K-1)
-		info.Gradient = needed
-		info.Reason += fmt.Sprintf("; its gradient needs %d answers of %d", needed, spec.N)
-		if needed == spec.N {
-			info.Reason += ": all of them, so that one lost worker stops the run; with k up to " + fmt.Sprint(spec.N/2) + " some can be lost"
+	if rule.Gradient != "" {
+		if err := codeGradient(on, rule.Gradient, info); err != nil {
+			return err
 		}
 	}
 	p.Layer.Place(on)
@@ -129,8 +123,56 @@ func (r *run) placeOne(p nn.Placeable, rule placementRule, info *layerInfo) erro
 	return nil
 }
 
-// gradientWorkers says that the gradient of the weights is computed by the workers.
+// gradientWorkers says that the gradient of the weights is computed by the workers from
+// the coded blocks that they have. In its place may be the name of a code for sums of
+// gradients.
 const gradientWorkers = "workers"
+
+// gradientCode returns the code of the gradient of a layer whose batch is coded. One for
+// sums of gradients has a part of the batch for each worker, and bears as many lost
+// ones as the layer's own.
+func gradientCode(name string, layer coded.Spec) (coded.Spec, error) {
+	if name != gradientWorkers {
+		return coded.Spec{Name: name, N: layer.N, K: layer.N, Load: layer.N - layer.K + 1}, nil
+	}
+	if layer.Name != "trigonometric" {
+		return coded.Spec{}, fmt.Errorf("gradient workers: code %s: want trigonometric", layer.Name)
+	}
+	return coded.Spec{Name: "trigonometric-matdot", N: layer.N, P: layer.K}, nil
+}
+
+// codeGradient lets the workers compute the gradient of a layer's weights.
+func codeGradient(on *nn.Batch, name string, info *layerInfo) error {
+	spec, err := gradientCode(name, on.Code)
+	if err != nil {
+		return err
+	}
+	code, err := coded.New(spec)
+	if err != nil {
+		return fmt.Errorf("gradient %s: %w", name, err)
+	}
+	on.Gradient = spec
+	n, needed := code.N(), code.Threshold()
+	info.Gradient = needed
+	info.Reason += fmt.Sprintf("; its gradient needs %d answers of %d", needed, n)
+	if needed == n {
+		info.Reason += ": all of them, so that one lost worker stops the run; with k up to " + fmt.Sprint(n/2) + " some can be lost"
+	}
+	return nil
+}
+
+// gradientCodes lists the codes that a gradient may have: exact ones for sums of
+// gradients with no number but the load to choose.
+func gradientCodes() []string {
+	var names []string
+	for _, f := range coded.Families() {
+		code, err := coded.New(f.Examples[0])
+		if err == nil && f.Uses == coded.UsesK|coded.UsesLoad && shard.CodesParts(code) {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
 
 // placementCodes lists the codes for the shards of a layer: one coded block a
 // slot, and no number but k to choose.

@@ -6,6 +6,8 @@ import (
 	"math"
 	"net/url"
 	"path"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -50,7 +52,7 @@ type runFlags struct {
 	Rise          float64  `placeholder:"X" yaml:"rise" json:"rise,omitempty" help:"Part of the steps in which the rate of one-cycle rises (default 0.3)." group:"Optimiser"`
 	Linear        bool     `yaml:"linear" json:"linear,omitempty" help:"The rate of one-cycle rises and falls along straight lines, not half cosines." group:"Optimiser"`
 
-	Placement string `default:"auto" placeholder:"NAME" yaml:"placement" json:"placement" help:"Where the layers' products are computed: auto (large linear layers resident on the workers; if those of --join have told their --pace, each layer as train plan says: resident, batch, shipped with a code of its own, or local), resident (every linear layer and convolution that can be), batch (parts of the batch are coded; weights are sent each step; any optimiser), shipped (both factors of every product are coded and sent; any optimiser; wants a --code of two factors), local (default ${default}). In YAML also placements, a list of {layer: GLOB, placement, code, k, gradient: workers (of batch: the gradient of the weights is computed there too), m, p, q (of shipped: blocks of the factors, m x p and p x q)}: the first match wins." group:"Placement"`
+	Placement string `default:"auto" placeholder:"NAME" yaml:"placement" json:"placement" help:"Where the layers' products are computed: auto (large linear layers resident on the workers; if those of --join have told their --pace, each layer as train plan says: resident, batch, shipped with a code of its own, or local), resident (every linear layer and convolution that can be), batch (parts of the batch are coded; weights are sent each step; any optimiser), shipped (both factors of every product are coded and sent; any optimiser; wants a --code of two factors), local (default ${default}). In YAML also placements, a list of {layer: GLOB, placement, code, k, gradient (of batch: workers, or a code for sums of gradients: that of the weights is computed by the workers too), m, p, q (of shipped: blocks of the factors, m x p and p x q)}: the first match wins." group:"Placement"`
 	Code      string `default:"trigonometric" placeholder:"NAME" yaml:"code" json:"code" help:"Code of the placed layers: ${codes} (default ${default}); of shipped ones ${twosided}." group:"Placement"`
 	K         int    `name:"k" placeholder:"N" yaml:"k" json:"k" help:"Answers that suffice (default: two thirds of the workers)." group:"Placement"`
 	N         int    `name:"n" placeholder:"N" yaml:"n" json:"n" help:"Shards of a placed layer (default: one a worker of --workers, or with --workers 0 of those that have joined); more than workers want --seats." group:"Placement"`
@@ -215,8 +217,8 @@ func (f *runFlags) validatePlacement(rules []placementRule, bad func(string, ...
 		if rule.M < 0 || rule.P < 0 || rule.Q < 0 || rule.Placement != plan.Shipped && rule.M+rule.P+rule.Q > 0 {
 			bad("%s m %d, p %d, q %d: want numbers of blocks, with placement shipped", where, rule.M, rule.P, rule.Q)
 		}
-		if rule.Gradient != "" && (rule.Placement != plan.Batch || rule.Gradient != gradientWorkers) {
-			bad("%s gradient %q: want workers, with placement batch", where, rule.Gradient)
+		if known := append(gradientCodes(), gradientWorkers); rule.Gradient != "" && (rule.Placement != plan.Batch || !slices.Contains(known, rule.Gradient)) {
+			bad("%s gradient %q: want %s, with placement batch", where, rule.Gradient, strings.Join(known, ", "))
 		}
 	}
 }

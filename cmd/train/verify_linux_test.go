@@ -44,6 +44,7 @@ func TestVerifyPlacements(t *testing.T) {
 		"resident": `{layer: "*", placement: resident}`,
 		"batch":    `{layer: "*", placement: batch}`,
 		"gradient": `{layer: "*", placement: batch, k: 3, gradient: workers}`,
+		"parts":    `{layer: "*", placement: batch, gradient: cyclic-reed-solomon}`,
 		"shipped":  `{layer: conv1, placement: local}, {layer: "*", placement: shipped, code: ortho-polynomial}`,
 		"summed":   `{layer: conv1, placement: local}, {layer: "*", placement: shipped, code: matdot, k: 3}`,
 	} {

@@ -39,16 +39,16 @@ func RandomSurvivors(seed uint64) Survivors {
 	}
 }
 
-// EverySet goes through all sets of k slots (of as many as a code of two factors
-// claims to need) that suffice, in lexicographic
-// order and then from the start again, one set for each chunk of each code.
+// EverySet goes through all sets of k slots (of as many as a code of two factors, or
+// of gradients, claims to need) that suffice, in lexicographic order and then from
+// the start again, one set for each chunk of each code.
 func EverySet() Survivors {
 	sets := make(map[*coded.Code]*combination)
 	return func(code *coded.Code, _ coded.Round, _ int) []int {
 		c := sets[code]
 		if c == nil {
 			k := max(code.K(), code.Threshold())
-			if code.BBlocks() > 1 && code.Threshold() > 0 {
+			if code.Kind() != coded.Linear && code.Threshold() > 0 {
 				k = code.Threshold()
 			}
 			c = &combination{n: code.N(), k: k, tracker: coded.NewTracker(code)}
