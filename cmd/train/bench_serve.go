@@ -15,7 +15,7 @@ type serveFlags struct {
 	Utilisation float64  `default:"0.3" placeholder:"X" help:"Part of the time that an uncoded cluster which serves one request after another is at work: with the rate it says how fast the workers are (default ${default})." group:"Serving"`
 	Requests    int      `default:"10000" placeholder:"N" help:"Requests in virtual time; over processes --seconds says how many (default ${default})." group:"Serving"`
 	Together    int      `placeholder:"N" help:"Requests that are worked on at a time (default: all that are there)." group:"Serving"`
-	Pieces      int      `default:"6" placeholder:"N" help:"Chunks of a round of the adaptive strategy over processes, in place of --chunks (default ${default})." group:"Serving"`
+	Pieces      int      `default:"3" placeholder:"N" help:"Chunks of a round of the adaptive strategy over processes, in place of --chunks (default ${default})." group:"Serving"`
 	Queue       int      `default:"1" placeholder:"N" help:"Tasks that a worker process has at a time: one more hides the network, and cannot be given to who is free first (default ${default})." group:"Serving"`
 	Here        bool     `help:"The workers live in this process, with a connection over loopback and a clock each, in place of a process each." group:"Serving"`
 	Clock       []string `default:"virtual,real" enum:"virtual,real" placeholder:"NAME,.." help:"virtual: in virtual time; real: over worker processes (default ${default})." group:"Serving"`
