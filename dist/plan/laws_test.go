@@ -91,7 +91,8 @@ func TestWorseMachinesAreNotFaster(t *testing.T) {
 	})
 }
 
-// What a step waits for is never less than nothing, and adds up to the step.
+// What a step waits for is never less than nothing, and adds up to the step; with every layer
+// local it is the coordinator's own work to the bit.
 func TestPartsAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := machinesOf(t)
@@ -108,10 +109,15 @@ func TestPartsAddUp(t *testing.T) {
 			}
 		}
 		check("step", a.Parts, a.StepMS)
+		here := true
 		for _, l := range a.Layers {
+			here = here && l.Chosen.Placement == plan.Local
 			if l.Chosen.Parts != nil {
 				check(l.Layer, *l.Chosen.Parts, l.Chosen.StepMS)
 			}
+		}
+		if p := a.Parts; here && p.Sum() != p.Local {
+			t.Errorf("%+v of layers that are all local", p)
 		}
 	})
 }

@@ -41,13 +41,20 @@ func (q Question) parts(ctx context.Context, actions []action, seconds float64) 
 		if err != nil {
 			return p, err
 		}
-		without := min(rest, 1000*t.mean)
-		*part.takes, rest = rest-without, without
+		*part.takes, rest = split(rest, 1000*t.mean)
 	}
 	for _, a := range actions {
 		p.Local += 1000 * a.seconds
 	}
-	p.Local = min(p.Local, rest)
-	p.Products = rest - p.Local
+	p.Products, p.Local = split(rest, p.Local)
 	return p, nil
+}
+
+// split divides what is left of a step into a part and what remains without it. Below the
+// rounding of sums there is no part.
+func split(left, without float64) (part, remains float64) {
+	if without > (1-1e-9)*left {
+		return 0, left
+	}
+	return left - without, without
 }
