@@ -127,10 +127,10 @@ func (n *batchNodes) encodeWith(coder slotCoder, kind string, x *gorgonia.Node) 
 func (n *batchNodes) backward(dy *gorgonia.Node, want []bool) ([]*gorgonia.Node, error) {
 	grads := make([]*gorgonia.Node, len(want))
 	l := n.layer
-	wanted := l.gradient != nil && !l.gradient.parts && want[2]
+	ofBlocks := want[2] && l.gradient != nil && !l.gradient.parts
 	var blocks, started *gorgonia.Node
 	var err error
-	if want[1] || wanted {
+	if want[1] || ofBlocks {
 		if blocks, err = n.encode(encodeBackward, coded.Backward, dy); err != nil {
 			return nil, err
 		}

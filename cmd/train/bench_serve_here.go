@@ -88,9 +88,6 @@ func (g *guests) note(err error) {
 
 // close ends the coordinator and the workers, and returns what went wrong.
 func (g *guests) close() error {
-	if g == nil {
-		return nil
-	}
 	var err error
 	if g.coordinator != nil {
 		err = g.coordinator.Close()

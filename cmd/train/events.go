@@ -37,7 +37,8 @@ type layerInfo struct {
 	Reason    string `json:"reason"`
 	Gradient  int    `json:"gradient_needed,omitempty"` // answers that the gradient of a coded batch needs
 
-	spec coded.Spec // of the code
+	spec         coded.Spec // of the code
+	gradientSpec coded.Spec // of the gradient of a coded batch, if workers compute it
 }
 
 type stepEvent struct {

@@ -10,7 +10,6 @@ import (
 	"github.com/coda-ml/coda/coded"
 	"github.com/coda-ml/coda/dist/plan"
 	"github.com/coda-ml/coda/nn"
-	"github.com/coda-ml/coda/nn/shard"
 	"github.com/coda-ml/coda/optim"
 )
 
@@ -151,43 +150,18 @@ func codeGradient(on *nn.Batch, name string, info *layerInfo) error {
 	if err != nil {
 		return fmt.Errorf("gradient %s: %w", name, err)
 	}
-	on.Gradient = spec
+	on.Gradient, info.gradientSpec = spec, spec
 	n, needed := code.N(), code.Threshold()
 	info.Gradient = needed
 	info.Reason += fmt.Sprintf("; its gradient needs %d answers of %d", needed, n)
 	if needed == n {
-		info.Reason += ": all of them, so that one lost worker stops the run; with k up to " + fmt.Sprint(n/2) + " some can be lost"
+		most := n / 2
+		if name != gradientWorkers {
+			most = n - 1
+		}
+		info.Reason += fmt.Sprintf(": all of them, so that one lost worker stops the run; with k up to %d some can be lost", most)
 	}
 	return nil
-}
-
-// gradientCodes lists the codes that a gradient may have: exact ones for sums of
-// gradients with no number but the load to choose.
-func gradientCodes() []string {
-	var names []string
-	for _, f := range coded.Families() {
-		code, err := coded.New(f.Examples[0])
-		if err == nil && f.Uses == coded.UsesK|coded.UsesLoad && shard.CodesParts(code) {
-			names = append(names, f.Name)
-		}
-	}
-	return names
-}
-
-// placementCodes lists the codes for the shards of a layer: one coded block a
-// slot, and no number but k to choose.
-func placementCodes() []string {
-	var names []string
-	for _, f := range coded.Families() {
-		code, err := coded.New(f.Examples[0])
-		if err != nil || f.Uses&^coded.UsesSeed != coded.UsesK || code.Threshold() == 0 {
-			continue
-		}
-		if _, err := code.Generator(); err == nil {
-			names = append(names, f.Name)
-		}
-	}
-	return names
 }
 
 // chunksPerRound is the number of pieces into which every worker's product is

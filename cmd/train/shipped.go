@@ -90,19 +90,3 @@ func shippedBytes(spec coded.Spec, batch int64, l nn.LayerInfo, p nn.Placeable) 
 	}
 	return 4 * floats
 }
-
-// shippedCodes lists the codes for the products of a layer of which both factors are
-// coded.
-func shippedCodes() []string {
-	var names []string
-	for _, f := range coded.Families() {
-		code, err := coded.New(f.Examples[0])
-		if f.Kind != coded.Bilinear || err != nil {
-			continue
-		}
-		if _, ok := code.LayerCut(); ok {
-			names = append(names, f.Name)
-		}
-	}
-	return names
-}

@@ -135,8 +135,7 @@ type summaryRow struct {
 	N          int    `json:"n,omitempty"`
 	K          int    `json:"k,omitempty"`
 	Bytes      int64  `json:"bytes_per_step,omitempty"` // on the wire, at least; of a resident layer n(|X|+|dY|) + |Y| + |dX|
-	gradient   int    // answers that the gradient needs, 0 if it is not computed by workers
-	spec       coded.Spec
+	placed     layerInfo
 }
 
 // summarise builds the model and decides where its layers compute, as a run does.
@@ -178,7 +177,7 @@ func (s *summary) add(r *run, l nn.LayerInfo, products []nn.Placeable) {
 	row := summaryRow{Layer: l.Name, Kind: l.Kind, Output: l.Output, Parameters: l.Parameters, Flops: l.Flops}
 	for _, placed := range r.layers {
 		if placed.Layer == l.Name {
-			row.Placement, row.Code, row.N, row.K, row.gradient, row.spec = placed.Placement, placed.Code, placed.N, placed.K, placed.Gradient, placed.spec
+			row.Placement, row.Code, row.N, row.K, row.placed = placed.Placement, placed.Code, placed.N, placed.K, placed
 		}
 	}
 	if row.Code != "" {
@@ -204,7 +203,7 @@ func (r *run) placedBytes(l nn.LayerInfo, row summaryRow, products []nn.Placeabl
 	case plan.Resident:
 		floats = samples * (n*(in+out) + out)
 	case plan.Shipped:
-		return shippedBytes(row.spec, samples, l, p)
+		return shippedBytes(row.placed.spec, samples, l, p)
 	case plan.Batch: // coded blocks go out, blocks come back
 		samples = int64(coded.Blocks(r.Batch, row.K).Size)
 		floats = samples * (n*in + k*out)
@@ -214,8 +213,8 @@ func (r *run) placedBytes(l nn.LayerInfo, row summaryRow, products []nn.Placeabl
 		if !p.First {
 			floats += samples * n * out
 		}
-		if row.gradient > 0 {
-			floats += samples*n*(in+out) + int64(row.gradient)*int64(p.Weight.Size())
+		if row.placed.Gradient > 0 {
+			floats += gradientSamples(row.placed.gradientSpec, r.Batch)*n*(in+out) + int64(row.placed.Gradient)*int64(p.Weight.Size())
 		}
 		samples *= k
 	}
@@ -223,6 +222,19 @@ func (r *run) placedBytes(l nn.LayerInfo, row summaryRow, products []nn.Placeabl
 		floats += samples * in
 	}
 	return 4 * floats
+}
+
+// gradientSamples is how many samples of X and dY a slot is sent for the gradient over a
+// coded batch.
+func gradientSamples(spec coded.Spec, batch int) int64 {
+	code, err := coded.New(spec)
+	if err != nil {
+		return 0
+	}
+	if parts, err := shard.NewPartsCoder(code, false); err == nil {
+		return int64(parts.Shape([]int{batch})[1])
+	}
+	return int64(coded.Blocks(batch, code.K()).Size)
 }
 
 // entries is the number of entries of a shape.
