@@ -22,12 +22,12 @@ func (p *batched) executor() coded.Executor { return p.batch.Executor }
 
 func (p *batched) prepare(Momenta) error {
 	b := p.batch
-	code, c, backward, err := p.describe(b.Executor, b.Code, b.Chunks, b.InputGrad)
+	code, c, backward, err := p.describe(settings{b.Executor, b.Code, b.Chunks, b.MaxCond, b.InputGrad})
 	if err != nil {
 		return err
 	}
-	if code.Row(0) == nil {
-		return fmt.Errorf("code %v: the batch placement needs a one-sided code, such as trigonometric", code)
+	if err := oneSided(code, "batch"); err != nil {
+		return err
 	}
 	if err := c.Validate(1, 1); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
 	"slices"
 
@@ -139,6 +140,9 @@ func placements(model Module) ([]placement, error) {
 	}
 	var found []placement
 	for _, p := range layers {
+		if on := reflect.ValueOf(p.on); on.Kind() == reflect.Pointer && on.IsNil() {
+			return nil, fmt.Errorf("nn: layer %s: its placement is a nil %T", p.Name, p.on)
+		}
 		switch on := p.on.(type) {
 		case *Resident:
 			found = append(found, &resident{Placeable: p, resident: on})

@@ -203,6 +203,30 @@ func TestPlaceListsEveryProblem(t *testing.T) {
 	}
 }
 
+// What a placement cannot be is told when it is placed, before any step.
+func TestPlaceRefuses(t *testing.T) {
+	s := shard.NewLocal(shard.LocalConfig{})
+	matdot := coded.Spec{Name: "matdot", N: 6, P: 2}
+	for _, c := range []struct {
+		on   nn.Placement
+		want string
+	}{
+		{(*nn.Resident)(nil), "nil *nn.Resident"},
+		{(*nn.Batch)(nil), "nil *nn.Batch"},
+		{(*nn.Shipped)(nil), "nil *nn.Shipped"},
+		{&nn.Resident{Executor: s, Code: matdot, Chunks: 1}, "code matdot (6,2x2): the resident placement needs a one-sided code"},
+		{&nn.Resident{Executor: s, Code: coded.Spec{Name: "cyclic-reed-solomon", N: 6, K: 6, Load: 2}, Chunks: 1}, "the resident placement needs a one-sided code"},
+		{&nn.Resident{Executor: s, Code: trigonometric(4, 6), Chunks: 1}, "n must be at least k"},
+		{&nn.Resident{Executor: s, Code: trigonometric(6, 4), Chunks: 1, MaxCond: -1}, "condition number -1, want at least 1"},
+		{&nn.Batch{Executor: s, Code: trigonometric(6, 4), Chunks: 1, MaxCond: math.NaN()}, "condition number NaN, want at least 1"},
+		{&nn.Shipped{Executor: s, Code: matdot, Chunks: 1, MaxCond: 0.5}, "condition number 0.5, want at least 1"},
+		{&nn.Shipped{Executor: s, Code: trigonometric(6, 4), Chunks: 1}, "product of two coded factors"},
+	} {
+		model := mlp(1, []int{9, 8, 3}, map[int]nn.Placement{1: c.on})
+		wantError(t, nn.Place(t.Context(), model, nil), "layer 2", c.want)
+	}
+}
+
 func TestSyncNeedsPlace(t *testing.T) {
 	r := &nn.Resident{Executor: shard.NewLocal(shard.LocalConfig{Survivors: always(0, 1)}), Code: trigonometric(6, 4), Chunks: 2}
 	model := mlp(1, sizes, map[int]nn.Placement{1: r})

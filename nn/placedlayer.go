@@ -55,21 +55,40 @@ func (m placedLayers) use(g *Graph, p Product, x *gorgonia.Node) (*placedLayer, 
 	return l, nil
 }
 
-// describe checks what all placements have in common, and describes the layer to
-// the workers; backward tells that dX can be had.
-func (p *Placeable) describe(e coded.Executor, spec coded.Spec, chunks int, inputGrad bool) (code *coded.Code, c shard.Config, backward bool, err error) {
-	if e == nil {
+// settings are those that all placements have in common.
+type settings struct {
+	executor  coded.Executor
+	code      coded.Spec
+	chunks    int
+	maxCond   float64
+	inputGrad bool
+}
+
+// describe checks the settings of a layer's placement, and describes the layer to the
+// workers; backward tells that dX can be had.
+func (p *Placeable) describe(s settings) (code *coded.Code, c shard.Config, backward bool, err error) {
+	switch {
+	case s.executor == nil:
 		return nil, nil, false, errNoExecutor
+	case s.chunks < 1:
+		return nil, nil, false, fmt.Errorf("%d chunks, want at least 1", s.chunks)
+	case s.maxCond != 0 && !(s.maxCond >= 1):
+		return nil, nil, false, fmt.Errorf("largest condition number %g, want at least 1, or 0 for %g", s.maxCond, coded.DefaultMaxCond)
 	}
-	if chunks < 1 {
-		return nil, nil, false, fmt.Errorf("%d chunks, want at least 1", chunks)
-	}
-	if code, err = coded.New(spec); err != nil {
+	if code, err = coded.New(s.code); err != nil {
 		return nil, nil, false, err
 	}
-	backward = inputGrad || !p.First
+	backward = s.inputGrad || !p.First
 	if c, err = p.module.shard(backward); err != nil {
 		return nil, nil, false, fmt.Errorf("parameter %s: %w", p.Weight.Name, err)
 	}
 	return code, c, backward, nil
+}
+
+// oneSided checks that a code has one coded block of one factor for each of its slots.
+func oneSided(code *coded.Code, placement string) error {
+	if _, err := code.Generator(); err != nil {
+		return fmt.Errorf("code %v: the %s placement needs a one-sided code, such as trigonometric", code, placement)
+	}
+	return nil
 }

@@ -48,8 +48,11 @@ func (p *resident) prepare(momenta Momenta) error {
 	if v, ok := momenta[w.Name]; ok && len(v) != w.Size() {
 		return fmt.Errorf("parameter %s has %d values, its momentum %d", w.Name, w.Size(), len(v))
 	}
-	code, c, backward, err := p.describe(r.Executor, r.Code, r.Chunks, r.InputGrad)
+	code, c, backward, err := p.describe(settings{r.Executor, r.Code, r.Chunks, r.MaxCond, r.InputGrad})
 	if err != nil {
+		return err
+	}
+	if err := oneSided(code, "resident"); err != nil {
 		return err
 	}
 	if err := c.Validate(r.Code.K, 1); err != nil {

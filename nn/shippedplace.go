@@ -20,7 +20,7 @@ func (p *shipped) executor() coded.Executor { return p.shipped.Executor }
 
 func (p *shipped) prepare(Momenta) error {
 	s := p.shipped
-	code, c, backward, err := p.describe(s.Executor, s.Code, s.Chunks, s.InputGrad)
+	code, c, backward, err := p.describe(settings{s.Executor, s.Code, s.Chunks, s.MaxCond, s.InputGrad})
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 func placementCodes() []string {
 	return codesThat(func(f coded.Family, code *coded.Code) bool {
 		_, err := code.Generator()
-		return f.Uses&^coded.UsesSeed == coded.UsesK && code.Threshold() > 0 && err == nil
+		return f.Kind == coded.Linear && f.Uses&^coded.UsesSeed == coded.UsesK && code.Threshold() > 0 && err == nil
 	})
 }
 
