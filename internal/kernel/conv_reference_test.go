@@ -81,7 +81,7 @@ func newConvData(g Conv, seed uint64) *convData {
 // newExactConvData fills the operands with small integers: every sum is exact
 // in float32, in any order.
 func newExactConvData(g Conv, seed uint64) *convData {
-	d := newConvData(g, seed)
+	d := randomConvData(g, seed)
 	for _, x := range [][]float32{d.x, d.w, d.bias, d.dy} {
 		for i, v := range x {
 			x[i] = float32(math.Round(float64(v)))

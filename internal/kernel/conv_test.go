@@ -63,6 +63,7 @@ var convShapes = map[string]Conv{
 	"many channels, odd":              square(5, 48, 7, 32, 3, 1, 1, 1, 1),
 	"many channels, no padding":       {N: 4, CI: 32, H: 11, W: 6, CO: 32, KH: 3, KW: 3, StrideH: 1, StrideW: 1, PadH: 0, PadW: 2, DilH: 1, DilW: 1, Groups: 1},
 	"many channels, many tiles":       square(2, 32, 45, 32, 3, 1, 1, 1, 1),
+	"many channels, ragged":           square(5, 43, 7, 25, 3, 1, 1, 1, 1),
 	"different in the two directions": {N: 2, CI: 4, H: 9, W: 13, CO: 6, KH: 2, KW: 3, StrideH: 3, StrideW: 2, PadH: 1, PadW: 2, DilH: 2, DilW: 1, Groups: 2},
 }
 

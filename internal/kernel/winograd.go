@@ -37,7 +37,10 @@ var winogradMatrices = [winogradMatrixCount][][]float32{
 	winogradGT: {{1, .5, .5, 0}, {0, .5, -.5, 0}, {0, .5, .5, 1}},
 }
 
-// sandwichKernel computes P X P^T for n matrices at a time, n a multiple of 16:
+// sandwichLanes is what the number of matrices that a sandwichKernel takes is a multiple of.
+const sandwichLanes = 16
+
+// sandwichKernel computes P X P^T for n matrices at a time:
 // entry (i,j) of matrix k of src stands at i*srcRow + j*srcCol + k.
 type sandwichKernel func(dst *float32, dstRow, dstCol int, src *float32, srcRow, srcCol, n int)
 
@@ -89,12 +92,16 @@ func combination(c []float32, x *[4]float32) (v float32) {
 	return v
 }
 
+const (
+	leastChannels = 24 // of source and result; lines of them are filled up to whole vectors
+	leastTiles    = 64 // of the batch
+)
+
 // winogradFits tells whether a convolution is computed this way: where the
 // channels fill vectors and products, and the tiles outweigh the weights. Since
 // the batch counts, an image alone may differ from one in a batch by rounding.
 func winogradFits(g Conv) bool {
-	const leastChannels, leastTiles = 32, 64
 	return g.KH == 3 && g.KW == 3 && g.StrideH == 1 && g.StrideW == 1 && g.DilH == 1 && g.DilW == 1 && g.Groups == 1 &&
-		g.PadH <= 2 && g.PadW <= 2 && g.CI%16 == 0 && g.CO%16 == 0 && min(g.CI, g.CO) >= leastChannels &&
+		g.PadH <= 2 && g.PadW <= 2 && min(g.CI, g.CO) >= leastChannels &&
 		g.N*ceilDiv(g.OutH(), 2)*ceilDiv(g.OutW(), 2) >= leastTiles
 }

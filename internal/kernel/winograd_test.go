@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 // winogradShapes are convolutions that are computed by tiles, with odd sizes,
@@ -13,6 +15,7 @@ var winogradShapes = []Conv{
 	convShapes["many channels, odd"],
 	convShapes["many channels, no padding"],
 	convShapes["many channels, many tiles"],
+	convShapes["many channels, ragged"],
 	square(70, 32, 1, 32, 3, 1, 1, 1, 1),
 	square(33, 64, 3, 32, 3, 1, 2, 1, 1),
 }
@@ -32,6 +35,38 @@ func TestWinogradExact(t *testing.T) {
 	})
 }
 
+// So they do with any number of channels, size and padding; the workspaces are shared,
+// so that what an earlier shape left behind a line's channels would be found.
+func TestWinogradRandomGeometry(t *testing.T) {
+	active := activeConv
+	defer func() { activeConv = active }()
+	ws := make([]Workspace, len(convISAs))
+	rapid.Check(t, func(rt *rapid.T) {
+		d := newExactConvData(drawTiles(rt), 2)
+		for i, isa := range convISAs {
+			activeConv = isa
+			d.compute(nil, &ws[i])
+			d.check(rt, 0)
+		}
+	})
+}
+
+// drawTiles draws a convolution that is computed by tiles.
+func drawTiles(t *rapid.T) Conv {
+	draw := func(name string, lo, hi int) int { return rapid.IntRange(lo, hi).Draw(t, name) }
+	g := square(1, draw("ci", leastChannels, 70), 1, draw("co", leastChannels, 30), 3, 1, 0, 1, 1)
+	if rapid.Bool().Draw(t, "many out") {
+		g.CI, g.CO = g.CO, g.CI
+	}
+	g.PadH, g.PadW = draw("ph", 0, 2), draw("pw", 0, 2)
+	g.H, g.W = draw("h", max(1, 3-2*g.PadH), 12), draw("w", max(1, 3-2*g.PadW), 9)
+	g.N = ceilDiv(leastTiles, ceilDiv(g.OutH(), 2)*ceilDiv(g.OutW(), 2))
+	if !winogradFits(g) {
+		t.Fatalf("%+v is not computed by tiles", g)
+	}
+	return g
+}
+
 func TestWinogradFits(t *testing.T) {
 	for name, change := range map[string]func(g *Conv){
 		"stride":        func(g *Conv) { g.StrideW = 2 },
@@ -39,8 +74,8 @@ func TestWinogradFits(t *testing.T) {
 		"kernel":        func(g *Conv) { g.KH = 2 },
 		"groups":        func(g *Conv) { g.Groups = 2 },
 		"padding":       func(g *Conv) { g.PadW = 3 },
-		"channels":      func(g *Conv) { g.CI = 40 },
-		"few channels":  func(g *Conv) { g.CO = 16 },
+		"few channels":  func(g *Conv) { g.CO = 23 },
+		"few inputs":    func(g *Conv) { g.CI = 16 },
 		"a small batch": func(g *Conv) { g.N = 3 },
 	} {
 		g := square(5, 32, 8, 48, 3, 1, 1, 1, 1)
@@ -72,7 +107,7 @@ func TestSandwichSameBits(t *testing.T) {
 
 func TestWinogradReLUAndBias(t *testing.T) {
 	onEachISA(t, func(t *testing.T) {
-		d := newConvData(convShapes["many channels, odd"], 6)
+		d := newConvData(convShapes["many channels, ragged"], 6)
 		plane := d.OutH() * d.OutW()
 		want := make([]float64, len(d.y))
 		for _, relu := range []bool{false, true} {

@@ -12,7 +12,7 @@ type winogradGradient struct {
 	first, count int // the chunk
 	tiles        int // of the chunk
 	v, m         []float32
-	du           []float32 // 16 matrices in x out
+	du           []float32 // 16 matrices in x outLine
 	taps         []float32
 
 	x, dy, dw, db []float32
@@ -27,8 +27,8 @@ func (d *winogradGradient) run(p *Pool, ws *Workspace, g Conv) {
 	d.ws = ws
 	d.set(activeConv, g, false)
 	d.per = min(d.rows, max(1, gradientTiles/d.tw))
-	d.v, d.m = grow(d.v, 16*d.per*d.tw*d.in), grow(d.m, 16*d.per*d.tw*d.out)
-	d.du, d.taps = grow(d.du, 16*d.in*d.out), grow(d.taps, 9*d.in*d.out)
+	d.v, d.m = grow(d.v, 16*d.per*d.tw*d.inLine), grow(d.m, 16*d.per*d.tw*d.outLine)
+	d.du, d.taps = grow(d.du, 16*d.in*d.outLine), grow(d.taps, 9*d.in*d.outLine)
 	clear(d.db)
 	for d.first = 0; d.first < d.rows; d.first += d.per {
 		d.count = min(d.per, d.rows-d.first)
@@ -49,20 +49,20 @@ func (p *winogradTransforms) part(i int) {
 	defer d.ws.give(s)
 	lo := i * gradientRows
 	for r := lo; r < min(lo+gradientRows, d.count); r++ {
-		d.transformRow(s, d.x, d.first+r, r > lo, d.v[r*d.tw*d.in:], d.tiles)
-		d.transformGradient(s, d.first+r, d.m[r*d.tw*d.out:])
+		d.transformRow(s, d.x, d.first+r, r > lo, d.v[r*d.tw*d.inLine:], d.tiles)
+		d.transformGradient(s, d.first+r, d.m[r*d.tw*d.outLine:])
 	}
 }
 
 // transformGradient transforms the gradient of the results of a row of tiles.
 func (d *winogradGradient) transformGradient(s *convScratch, row int, m []float32) {
-	pitch := 2 * d.tw * d.out
+	pitch := 2 * d.tw * d.outLine
 	s.out = grow(s.out, 2*pitch)
 	for r := range 2 {
-		d.loadLine(s.out[r*pitch:][:pitch], d.dy, row/d.th, d.out, row%d.th*2+r, d.oh, d.ow, 0)
+		d.loadLine(s.out[r*pitch:][:pitch], d.outLine, d.dy, row/d.th, d.out, row%d.th*2+r, d.oh, d.ow, 0)
 	}
 	for j := range d.tw {
-		d.isa.sandwich(winogradAT, m[j*d.out:], 4*d.tiles*d.out, d.tiles*d.out, s.out[2*j*d.out:], pitch, d.out, d.out)
+		d.isa.sandwich(winogradAT, m[j*d.outLine:], 4*d.tiles*d.outLine, d.tiles*d.outLine, s.out[2*j*d.outLine:], pitch, d.outLine, d.outLine)
 	}
 }
 
@@ -74,15 +74,16 @@ const inner = 5
 
 func (p *winogradProducts) part(k int) {
 	d := (*winogradGradient)(p)
-	m := d.m[k*d.tiles*d.out:][:d.tiles*d.out]
+	v, m := d.v[k*d.tiles*d.inLine:], d.m[k*d.tiles*d.outLine:]
+	du := d.du[k*d.in*d.outLine:]
 	beta := float32(1)
 	if d.first == 0 {
 		beta = 0
 	}
-	Gemm(nil, true, false, d.in, d.out, d.tiles, 1, d.v[k*d.tiles*d.in:], d.in, m, d.out, beta, d.du[k*d.in*d.out:], d.out)
+	Gemm(nil, true, false, d.in, d.outLine, d.tiles, 1, v, d.inLine, m, d.outLine, beta, du, d.outLine)
 	if k == inner && d.db != nil {
 		for r := 0; r < d.tiles; r += sumRows {
-			columnSumsVec(d.db, m[r*d.out:], d.out, min(sumRows, d.tiles-r))
+			columnSumsVec(d.db, m[r*d.outLine:], d.outLine, min(sumRows, d.tiles-r))
 		}
 	}
 }
@@ -92,7 +93,7 @@ func (d *winogradGradient) part(i int) {
 	lo := i * weightChannels
 	hi := min(lo+weightChannels, d.in)
 	for c := lo; c < hi; c++ {
-		d.isa.sandwich(winogradGT, d.taps[9*c*d.out:], 3*d.out, d.out, d.du[c*d.out:], 4*d.in*d.out, d.in*d.out, d.out)
+		d.isa.sandwich(winogradGT, d.taps[9*c*d.outLine:], 3*d.outLine, d.outLine, d.du[c*d.outLine:], 4*d.in*d.outLine, d.in*d.outLine, d.outLine)
 	}
-	d.isa.transposeTo(d.dw[9*lo:], 9*d.in, d.taps[9*lo*d.out:], d.out, 9*(hi-lo), d.out, 9*(hi-lo), nil)
+	d.isa.transposeTo(d.dw[9*lo:], 9*d.in, d.taps[9*lo*d.outLine:], d.outLine, 9*(hi-lo), d.out, 9*(hi-lo), nil)
 }
