@@ -52,7 +52,7 @@ func decodeMeta(b []byte) (Member, error) {
 		return Member{}, errors.New("metadata without a version")
 	}
 	if version != protocolVersion {
-		return Member{}, fmt.Errorf("metadata of version %d, expected %d", version, protocolVersion)
+		return Member{}, &VersionError{Node: "a node", Addr: "an unknown address", Theirs: version, Ours: protocolVersion}
 	}
 	if err := checkMsgpack(b); err != nil {
 		return Member{}, fmt.Errorf("metadata: %w", err)

@@ -73,7 +73,7 @@ func TestMetadataRefuses(t *testing.T) {
 	}{
 		"nothing":     {nil, "without a version"},
 		"noise":       {[]byte("hello"), "without a version"},
-		"version 2":   {unhex(t, "81a17602"), "version 2, expected 1"},
+		"version 2":   {unhex(t, "81a17602"), "version 2 of the protocol, this program version 1"},
 		"claims":      {unhex(t, "82a17601a16edbffffffff"), "length"},
 		"wrong types": {unhex(t, "82a17601a16e90"), "metadata"},
 		"too long":    {make([]byte, memberlist.MetaMaxSize+1), "513 bytes, at most 512"},

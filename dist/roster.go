@@ -2,6 +2,7 @@ package dist
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,26 +15,31 @@ import (
 type roster struct {
 	snapshot atomic.Pointer[[]Member] // sorted, never written again
 
-	mu      sync.Mutex
-	members map[string]Member // by ID
-	lost    []string          // gossip addresses of those that vanished, oldest first
-	losses  int               // how often somebody vanished
-	subs    map[chan struct{}]struct{}
-	closed  bool
+	mu        sync.Mutex
+	members   map[string]Member        // by ID
+	strangers map[string]*VersionError // by ID: those that are kept out for their version
+	lost      []string                 // gossip addresses of those that vanished, oldest first
+	losses    int                      // how often somebody vanished
+	subs      map[chan struct{}]struct{}
+	closed    bool
 }
 
 // maxLost bounds the addresses of vanished members that are remembered.
 const maxLost = 64
 
 func newRoster() *roster {
-	r := &roster{members: make(map[string]Member), subs: make(map[chan struct{}]struct{})}
+	r := &roster{members: make(map[string]Member), strangers: make(map[string]*VersionError), subs: make(map[chan struct{}]struct{})}
 	r.snapshot.Store(new([]Member))
 	return r
 }
 
-// NotifyAlive keeps nodes out whose metadata do not make sense.
+// NotifyAlive keeps nodes out whose metadata do not make sense, or are of another version.
 func (r *roster) NotifyAlive(n *memberlist.Node) error {
 	_, err := memberOf(n)
+	var other *VersionError
+	if errors.As(err, &other) {
+		return r.meet(n, other.Theirs)
+	}
 	return err
 }
 
@@ -87,6 +93,11 @@ func (r *roster) publish(member Member, there bool) {
 		list = append(list, member)
 	}
 	r.snapshot.Store(&list)
+	r.tell()
+}
+
+// tell needs mu.
+func (r *roster) tell() {
 	for ch := range r.subs {
 		select {
 		case ch <- struct{}{}:

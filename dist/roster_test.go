@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/memberlist"
@@ -43,4 +44,39 @@ func TestRosterIsSorted(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A node of another version is kept out, told of once with both versions, and
+// remembered within bounds, whatever it calls itself.
+func TestRosterKeepsOtherVersionsOut(t *testing.T) {
+	r := newRoster()
+	m := &Membership{roster: r}
+	changes, stop := r.subscribe()
+	defer stop()
+	node := func(name string) *memberlist.Node {
+		return &memberlist.Node{Name: name, Addr: []byte{10, 0, 0, 1}, Port: 7946, Meta: unhex(t, "81a17602")}
+	}
+	for range 2 {
+		err := r.NotifyAlive(node("worker-2-0a1b2c3d4e5f"))
+		want := "worker-2 at 10.0.0.1:7946 speaks version 2 of the protocol, this program version 1"
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Fatalf("error %v, want one with %q", err, want)
+		}
+	}
+	if <-changes; len(changes) > 0 || len(m.Strangers()) != 1 || len(m.Members()) > 0 {
+		t.Errorf("%d more notices, strangers %v, members %v; want the one stranger", len(changes), m.Strangers(), m.Members())
+	}
+	for _, name := range []string{"", "-", "a\nb-1", strings.Repeat("n", 1000)} {
+		if err := r.NotifyAlive(node(name)); err == nil || strings.Contains(err.Error(), "\n") || len(err.Error()) > 250 {
+			t.Errorf("node %.20q: error %v, want one short line", name, err)
+		}
+	}
+	for i := range 2 * maxStrangers {
+		if r.NotifyAlive(node(fmt.Sprint("w-", i))) == nil {
+			t.Errorf("node w-%d is let in", i)
+		}
+	}
+	if n := len(m.Strangers()); n != maxStrangers {
+		t.Errorf("%d strangers are remembered, want %d", n, maxStrangers)
+	}
 }

@@ -50,10 +50,10 @@ type cluster struct {
 	workers     *localWorkers
 	thaws       []*time.Timer
 	low         atomic.Bool           // no spare worker is left: write a checkpoint
+	reached     atomic.Int64          // the last step that has begun, with the faults that are injected then
 	failure     atomic.Pointer[error] // of reporting an event
 	usedMu      sync.Mutex
 	used        []int // workers, from 1, whose results the step under way used
-	injected    int   // step whose faults were injected last
 }
 
 // joinCluster starts the gossip of this process. The cluster must be closed,
@@ -113,7 +113,7 @@ func (c *cluster) awaitMembers(ctx context.Context, n int) (int, error) {
 		case <-settled:
 			return have, nil
 		case <-ctx.Done():
-			return 0, fmt.Errorf("--join %s: %d of %d workers have joined: %w", strings.Join(c.join, ","), have, n, context.Cause(ctx))
+			return 0, c.withStrangers(fmt.Errorf("--join %s: %d of %d workers have joined: %w", strings.Join(c.join, ","), have, n, context.Cause(ctx)))
 		}
 	}
 }
@@ -139,12 +139,16 @@ func (c *cluster) start(ctx context.Context, logDir string, n int) (err error) {
 			c.failure.CompareAndSwap(nil, &err)
 		}
 	})
+	c.attached.Go(func() { c.tellStrangers(attach) })
 	if err := c.startWorkers(logDir); err != nil {
 		return err
 	}
 	wait, stop := context.WithTimeoutCause(ctx, c.patience, fmt.Errorf("not within %s", c.patience))
 	defer stop()
-	return c.coordinator.AwaitWorkers(wait, n)
+	if err := c.coordinator.AwaitWorkers(wait, n); err != nil {
+		return c.withStrangers(err)
+	}
+	return nil
 }
 
 func (c *cluster) startWorkers(logDir string) error {
@@ -171,10 +175,15 @@ func (c *cluster) onEvent(e dist.Event) {
 	if c.hear != nil {
 		c.hear(e)
 	}
+	c.report(workerEvent{"worker", e.Worker, e.State, e.Step, e.Reason})
+}
+
+// report emits an event about a worker; the run ends before its next step if it cannot.
+func (c *cluster) report(e workerEvent) {
 	if c.emit == nil {
 		return
 	}
-	if err := c.emit(workerEvent{"worker", e.Worker, e.State, e.Step, e.Reason}); err != nil {
+	if err := c.emit(e); err != nil {
 		c.failure.CompareAndSwap(nil, &err)
 	}
 }

@@ -64,7 +64,7 @@ type epochEvent struct {
 type workerEvent struct {
 	Event  string `json:"event"` // worker
 	Worker string `json:"worker"`
-	State  string `json:"state"` // joined, left, failed, stale, repaired, quarantined, moved
+	State  string `json:"state"` // joined, left, failed, stale, repaired, quarantined, moved, refused
 	Step   int    `json:"step"`
 	Reason string `json:"reason,omitempty"`
 }

@@ -10,10 +10,10 @@ func (c *cluster) beforeStep(step int) error {
 	if err := c.failure.Load(); err != nil {
 		return *err
 	}
-	if step <= c.injected {
+	if int64(step) <= c.reached.Load() {
 		return nil // made again, from a checkpoint
 	}
-	c.injected = step
+	c.reached.Store(int64(step))
 	for _, f := range c.faults {
 		if f.step != step {
 			continue

@@ -98,11 +98,8 @@ func (w *workerCmd) readKey(stdin *bufio.Reader) (dist.Key, error) {
 	return dist.LoadKey(w.Key)
 }
 
+// serve joins the cluster and works until the context ends.
 func (w *workerCmd) serve(ctx context.Context, t terminal, key dist.Key, faults *misbehaviour, log *slog.Logger) (err error) {
-	data, err := w.dataAddr()
-	if err != nil {
-		return usageError{err}
-	}
 	monitor, err := openMonitor(ctx, w.observeFlags)
 	if err != nil {
 		return err
@@ -112,19 +109,17 @@ func (w *workerCmd) serve(ctx context.Context, t terminal, key dist.Key, faults 
 	if w.Orders {
 		wire.Cut = &faults.cut
 	}
-	listener, err := wire.Listen(ctx, data)
+	listener, err := w.listen(ctx, wire)
 	if err != nil {
-		if w.Data != "" {
-			return fmt.Errorf("--data %s: %w", w.Data, err)
-		}
-		return fmt.Errorf("--bind %s: %w", w.Bind, err)
+		return err
 	}
+	defer func() { err = errors.Join(err, listener.Close()) }()
 	members, err := dist.Join(ctx, dist.MembershipConfig{
 		Name: w.Name, Role: dist.RoleWorker, Speed: w.Pace, DataAddr: listener.Addr(),
 		Bind: w.Bind, Advertise: w.Advertise, Seeds: w.Join, Key: key, Cut: wire.Cut, Log: log,
 	})
 	if err != nil {
-		return errors.Join(fmt.Errorf("--bind %s: %w", w.Bind, err), listener.Close())
+		return fmt.Errorf("--bind %s: %w", w.Bind, err)
 	}
 	defer func() {
 		leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
@@ -136,7 +131,7 @@ func (w *workerCmd) serve(ctx context.Context, t terminal, key dist.Key, faults 
 	}
 	clock, err := alarm.New()
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
 	defer func() { err = errors.Join(err, clock.Close()) }()
 	worker, err := dist.NewWorker(dist.WorkerConfig{
@@ -144,18 +139,24 @@ func (w *workerCmd) serve(ctx context.Context, t terminal, key dist.Key, faults 
 		Alarm: clock, Slow: faults.slowness, Tamper: faults.tamper,
 	})
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
 	fmt.Fprintf(t.stdout, "%s serves at %s, gossip at %s\n", w.Name, members.Self().Addr, members.Self().GossipAddr)
 	monitor.watchNode(worker, members, w.Join)
 	if err := monitor.announce(t.stdout); err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
-	var announcing sync.WaitGroup
-	defer announcing.Wait()
+	return serveUntil(ctx, worker, listener, members, log)
+}
+
+// serveUntil serves until the context ends, tells the others so, and finishes the work
+// under way.
+func serveUntil(ctx context.Context, worker *dist.Worker, listener *dist.Listener, members *dist.Membership, log *slog.Logger) error {
+	var beside sync.WaitGroup
+	defer beside.Wait()
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	announcing.Go(func() {
+	beside.Go(func() {
 		defer stop()
 		select {
 		case <-ctx.Done():
@@ -163,7 +164,32 @@ func (w *workerCmd) serve(ctx context.Context, t terminal, key dist.Key, faults 
 		case <-serving.Done():
 		}
 	})
+	beside.Go(func() {
+		told := map[uint64]bool{} // versions: one node of a cluster stands for all
+		eachStranger(serving, members, func(s *dist.VersionError) {
+			if !told[s.Theirs] {
+				told[s.Theirs] = true
+				log.Error("this worker cannot work for nodes of another version: install the same release on both", "err", s)
+			}
+		})
+	})
 	return worker.Serve(serving, listener)
+}
+
+// listen opens the data plane.
+func (w *workerCmd) listen(ctx context.Context, wire dist.Wire) (*dist.Listener, error) {
+	data, err := w.dataAddr()
+	if err != nil {
+		return nil, usageError{err}
+	}
+	listener, err := wire.Listen(ctx, data)
+	switch {
+	case err == nil:
+		return listener, nil
+	case w.Data != "":
+		return nil, fmt.Errorf("--data %s: %w", w.Data, err)
+	}
+	return nil, fmt.Errorf("--bind %s: %w", w.Bind, err)
 }
 
 // dataAddr is where the data plane listens.
