@@ -82,7 +82,7 @@ func (l *localWorkers) launch(w int, p *workerProc) error {
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		return errors.Join(err, p.log.Close())
 	}
-	if err := p.cmd.Start(); err != nil {
+	if err := begin(p.cmd); err != nil {
 		return errors.Join(fmt.Errorf("start: %w", err), p.log.Close())
 	}
 	return nil
