@@ -60,32 +60,45 @@ var benchmarks = map[string]benchmark{
 	"scale":    benchScale,
 }
 
-// Run measures the named things one after another.
-func (b *benchCmd) Run(ctx context.Context, t terminal) error {
-	var problems []error
+// validate fills what depends on other settings and reports every problem.
+func (b *benchCmd) validate() error {
+	var p problems
 	for _, name := range b.Names {
 		if benchmarks[name] == nil {
-			problems = append(problems, fmt.Errorf("unknown benchmark %q; known: %s", name, strings.Join(slices.Sorted(maps.Keys(benchmarks)), ", ")))
+			p.bad("unknown benchmark %q: choose among %s", name, strings.Join(slices.Sorted(maps.Keys(benchmarks)), ", "))
 		}
 	}
-	if b.Threads < 0 || !(b.Seconds > 0) || b.Seconds > 3600 {
-		problems = append(problems, fmt.Errorf("--threads %d, --seconds %g: want no negative values and more than 0 seconds", b.Threads, b.Seconds))
+	p.atLeast("threads", b.Threads, 0)
+	if !(b.Seconds > 0 && b.Seconds <= maxBenchSeconds) {
+		p.bad("--seconds %g: want more than 0, and at most %d", b.Seconds, maxBenchSeconds)
 	}
-	if b.Pace != nil && !(*b.Pace >= 0) || min(b.In, b.Outputs, b.Batch, b.Rounds) < 0 {
-		problems = append(problems, errors.New("--pace, --in, --outputs, --batch, --rounds: want no negative values"))
+	if b.Pace != nil {
+		p.notNegative("pace", *b.Pace)
 	}
+	p.atLeast("in", b.In, 0)
+	p.atLeast("outputs", b.Outputs, 0)
+	p.atLeast("batch", b.Batch, 0)
+	p.atLeast("rounds", b.Rounds, 0)
 	most := b.sizeCluster()
 	if b.Workers < 1 || b.Workers > most || b.K < 1 || b.K > b.Workers {
-		problems = append(problems, fmt.Errorf("--workers %d, --k %d: want 1 to %d workers and k from 1 to their number", b.Workers, b.K, most))
+		p.bad("--workers %d, --k %d: want 1 to %d workers and k from 1 to their number", b.Workers, b.K, most)
 	}
 	if b.Size < 4 || b.Size%4 != 0 || b.Size > maxExactSize {
-		problems = append(problems, fmt.Errorf("--size %d: want a multiple of 4 up to %d", b.Size, maxExactSize))
-	}
-	if err := errors.Join(problems...); err != nil {
-		return usageError{err}
+		p.bad("--size %d: want a multiple of 4 up to %d", b.Size, maxExactSize)
 	}
 	if b.Threads == 0 {
 		b.Threads = runtime.GOMAXPROCS(0)
+	}
+	return p.usage()
+}
+
+// maxBenchSeconds bounds how long a figure is measured for.
+const maxBenchSeconds = 3600
+
+// Run measures the named things one after another.
+func (b *benchCmd) Run(ctx context.Context, t terminal) error {
+	if err := b.validate(); err != nil {
+		return err
 	}
 	b.now = time.Now
 	out, closeOut, err := openRows(b.JSON, (&benchTable{w: t.stdout}).add, t)

@@ -33,7 +33,7 @@ const defaultChaosRounds = 500
 // it at once.
 func (c *chaosCmd) Run(ctx context.Context, t terminal) (err error) {
 	if err := c.validate(); err != nil {
-		return usageError{err}
+		return err
 	}
 	dir, err := os.MkdirTemp("", "coda-chaos-")
 	if err != nil {
@@ -64,26 +64,27 @@ func (c *chaosCmd) Run(ctx context.Context, t terminal) (err error) {
 
 // validate fills what depends on other settings and reports every problem.
 func (c *chaosCmd) validate() error {
-	var problems []error
-	if c.Rounds < 0 || c.Duration < 0 {
-		problems = append(problems, fmt.Errorf("--rounds %d, --duration %s: want no negative values", c.Rounds, c.Duration))
+	var p problems
+	p.atLeast("rounds", c.Rounds, 0)
+	if c.Duration < 0 {
+		p.bad("--duration %s: want no negative duration", c.Duration)
 	}
 	if c.K < 1 || c.K >= c.Workers || c.Spares < 0 || c.Workers+c.Spares > maxLocalWorkers {
-		problems = append(problems, fmt.Errorf("--workers %d, --k %d, --spares %d: want k from 1 to below the workers, and at most %d in all",
-			c.Workers, c.K, c.Spares, maxLocalWorkers))
+		p.bad("--workers %d, --k %d, --spares %d: want k from 1 to below the workers, and at most %d in all",
+			c.Workers, c.K, c.Spares, maxLocalWorkers)
 	}
 	if len(c.Faults) == 0 {
-		problems = append(problems, errors.New("--faults: want one at least"))
+		p.bad("--faults: want one at least")
 	}
 	for _, name := range c.Faults {
 		if !slices.Contains(chaosFaultNames(), name) {
-			problems = append(problems, fmt.Errorf("--faults %q: known: %s", name, strings.Join(chaosFaultNames(), ", ")))
+			p.bad("--faults %q: choose among %s", name, strings.Join(chaosFaultNames(), ", "))
 		}
 	}
 	if c.Rounds == 0 && c.Duration == 0 {
 		c.Rounds = defaultChaosRounds
 	}
-	return errors.Join(problems...)
+	return p.usage()
 }
 
 // layers returns the layers that are trained: of different shapes, so that

@@ -5,11 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-
-	"github.com/goccy/go-yaml"
 
 	"github.com/coda-ml/coda/datasets"
 	"github.com/coda-ml/coda/dist/plan"
@@ -33,14 +30,13 @@ type evalCmd struct {
 
 // Run evaluates.
 func (e *evalCmd) Run(ctx context.Context, t terminal) error {
-	var problems []error
-	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	var p problems
 	if e.Batch < 0 || e.Threads < 0 {
-		bad("--batch %d, --threads %d: want at least 1, or 0 for those of the run", e.Batch, e.Threads)
+		p.bad("--batch %d, --threads %d: want at least 1, or 0 for those of the run", e.Batch, e.Threads)
 	}
-	e.inferFlags.validate(bad)
-	if err := errors.Join(problems...); err != nil {
-		return usageError{err}
+	e.inferFlags.validate(&p)
+	if err := p.usage(); err != nil {
+		return err
 	}
 	flags, checkpoints, err := e.settings()
 	if err != nil {
@@ -93,12 +89,9 @@ func (e *evalCmd) settings() (flags *runFlags, checkpoints string, err error) {
 		flags.Offline, flags.Mirror = true, e.Mirror
 	}
 	flags.Batch, flags.Threads = cmp.Or(e.Batch, flags.Batch), cmp.Or(e.Threads, flags.Threads)
-	var problems []error
-	flags.validateSource(func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) })
-	if err := errors.Join(problems...); err != nil {
-		return nil, "", usageError{err}
-	}
-	return flags, checkpoints, nil
+	var p problems
+	flags.validateSource(&p)
+	return flags, checkpoints, p.usage()
 }
 
 // readConfig reads the settings of a run.
@@ -108,15 +101,8 @@ func readConfig(path string) (*fileSettings, error) {
 		return nil, err
 	}
 	defer f.Close() // only read
-	text, err := io.ReadAll(io.LimitReader(f, maxConfig))
-	if err != nil {
-		return nil, err
-	}
-	var s fileSettings
-	if err := yaml.UnmarshalWithOptions(text, &s, yaml.Strict()); err != nil {
-		return nil, describeYAML(f, text, err)
-	}
-	return &s, nil
+	s, _, err := parseSettings(f)
+	return s, err
 }
 
 // loadEvaluation loads the test images and the model of the checkpoint.

@@ -44,22 +44,21 @@ type latencies struct {
 	P999MS   float64 `json:"p999_ms"`
 }
 
-func (f *inferFlags) validate(bad func(string, ...any)) {
+func (f *inferFlags) validate(p *problems) {
 	if f.Requests < 0 || !(f.Rate >= 0) || f.Together < 1 || f.Together > maxInFlight {
-		bad("--requests %d, --rate %g, --together %d: want no negative values, and 1 to %d requests at a time", f.Requests, f.Rate, f.Together, maxInFlight)
+		p.bad("--requests %d, --rate %g, --together %d: want no negative values, and 1 to %d requests at a time", f.Requests, f.Rate, f.Together, maxInFlight)
 	}
 	if f.Placement == plan.Local {
 		if len(f.Join) > 0 || len(f.Inject) > 0 || f.Pace > 0 {
-			bad("--join, --inject, --pace: workers are for --placement resident")
+			p.bad("--join, --inject, --pace: workers are for --placement resident")
 		}
 		return
 	}
+	p.notNegative("pace", f.Pace)
 	faults, err := parseFaults(f.Inject, f.Workers)
-	if err != nil {
-		bad("%w", err)
-	}
+	p.add(err)
 	if slices.ContainsFunc(faults, func(f fault) bool { return f.what != "slow" }) {
-		bad("--inject: an evaluation has no steps: slow is all that can be injected")
+		p.bad("--inject: an evaluation has no steps: slow is all that can be injected")
 	}
 }
 
@@ -76,10 +75,10 @@ func (e *evalCmd) place(ctx context.Context, t terminal, flags runFlags, model n
 	flags.Placement, flags.Code, flags.K, flags.N, flags.Workers, flags.MinWork = f.Placement, f.Code, f.K, 0, f.Workers, 0
 	flags.Pace, flags.Inject, flags.Join, flags.Key, flags.Bind, flags.Advertise = f.Pace, f.Inject, f.Join, f.Key, f.Bind, ""
 	flags.JSON, flags.Losses = e.JSON, 0
-	var problems []error
-	flags.validateCluster(func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) })
-	if err := errors.Join(problems...); err != nil {
-		return nil, usageError{err}
+	var wrong problems
+	flags.validateCluster(&wrong)
+	if err := wrong.usage(); err != nil {
+		return nil, err
 	}
 	p = &placed{run: &run{runFlags: &flags, model: model, inference: true}}
 	defer func() {

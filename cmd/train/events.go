@@ -47,7 +47,7 @@ type stepEvent struct {
 	Loss     float64 `json:"loss"`
 	StepMS   float64 `json:"step_ms"`
 	Answered []int   `json:"answered"` // workers, however many shards they hold, whose results were used, from 1
-	Needed   int     `json:"needed"`   // k; 0 when nothing is placed
+	Needed   int     `json:"needed"`   // answers that suffice for every product, k for most codes; 0 when nothing is placed
 	usage
 }
 

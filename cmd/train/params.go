@@ -19,6 +19,8 @@ type groupRule struct {
 	LR          *float64 `yaml:"lr,omitempty" json:"lr,omitempty"`                     // in place of --lr, with the same schedule
 	WeightDecay *float64 `yaml:"weight-decay,omitempty" json:"weight_decay,omitempty"` // in place of --weight-decay
 	Freeze      bool     `yaml:"freeze,omitempty" json:"freeze,omitempty"`
+
+	at string // file:line; empty if it is from no file
 }
 
 // allVectors is the value of --no-decay that stands for all parameters of one
@@ -26,39 +28,34 @@ type groupRule struct {
 const allVectors = "vectors"
 
 // validateParameters checks the settings that name parameters.
-func (f *runFlags) validateParameters(groups []groupRule, bad func(string, ...any)) {
+func (f *runFlags) validateParameters(groups []groupRule, p *problems) {
 	for i, g := range groups {
-		g.validate(fmt.Sprintf("groups, entry %d:", i+1), bad)
+		g.validate(entryAt("groups", i, g.at), p)
 	}
-	globs := func(flag string, list []string) {
-		for _, glob := range list {
-			if _, err := path.Match(glob, ""); err != nil || glob == "" {
-				bad("--%s %q: want a pattern of names, such as '*.bias'", flag, glob)
-			}
-		}
+	for _, glob := range f.NoDecay {
+		p.glob("--no-decay", glob, "'*.bias'")
 	}
-	globs("no-decay", f.NoDecay)
-	globs("init-except", f.InitExcept)
+	for _, glob := range f.InitExcept {
+		p.glob("--init-except", glob, "'fc.*'")
+	}
 	if len(f.InitExcept) > 0 && f.Init == "" {
-		bad("--init-except without --init")
+		p.bad("--init-except without --init")
 	}
 }
 
-func (g groupRule) validate(where string, bad func(string, ...any)) {
-	if _, err := path.Match(g.Params, ""); err != nil || g.Params == "" {
-		bad("%s params %q: want a pattern of names, such as layer?.*", where, g.Params)
-	}
+func (g groupRule) validate(where string, p *problems) {
+	p.glob(where+" params", g.Params, "layer?.*")
 	if g.LR != nil && !(*g.LR > 0 && *g.LR < math.Inf(1)) {
-		bad("%s lr %g: want a finite number above 0, or freeze: true", where, *g.LR)
+		p.bad("%s lr %g: want a finite number above 0, or freeze: true", where, *g.LR)
 	}
 	if g.WeightDecay != nil && !(*g.WeightDecay >= 0 && *g.WeightDecay < math.Inf(1)) {
-		bad("%s weight-decay %g: want a finite number from 0", where, *g.WeightDecay)
+		p.bad("%s weight-decay %g: want a finite number from 0", where, *g.WeightDecay)
 	}
 	switch set := g.LR != nil || g.WeightDecay != nil; {
 	case g.Freeze && set:
-		bad("%s freeze: a parameter that is not trained has no lr or weight-decay", where)
+		p.bad("%s freeze: a parameter that is not trained has no lr or weight-decay", where)
 	case !g.Freeze && !set:
-		bad("%s want lr, weight-decay or freeze: true", where)
+		p.bad("%s want lr, weight-decay or freeze: true", where)
 	}
 }
 
@@ -107,7 +104,7 @@ func matchGroups(groups []groupRule, params []nn.NamedParam) error {
 		if !slices.ContainsFunc(params, func(p nn.NamedParam) bool { return matches(g.Params, p.Name) }) {
 			err = noSuchParam(g.Params, params)
 		}
-		problems = append(problems, fmt.Errorf("groups, entry %d: %w", i+1, err))
+		problems = append(problems, fmt.Errorf("%s %w", entryAt("groups", i, g.at), err))
 	}
 	return errors.Join(problems...)
 }

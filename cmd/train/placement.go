@@ -33,24 +33,29 @@ func (r *run) place() error {
 	return r.applyRules(described, layers)
 }
 
-// matchRules finds rules that concern no layer of the model.
+// matchRules finds rules that decide over no layer of the model: nothing is called so, or
+// the entries before it leave nothing to it, as they may to a last "*".
 func matchRules(rules []placementRule, layers []plan.Layer) error {
-	var problems []error
+	names := make([]string, len(layers))
+	for i, l := range layers {
+		names[i] = l.Name
+	}
+	var p problems
 	for i, rule := range rules {
-		var names []string
-		for _, l := range layers {
-			if rule.matches(l.Name) {
-				names = nil
-				break
-			}
-			names = append(names, l.Name)
-		}
-		if names != nil {
-			problems = append(problems, fmt.Errorf("placements, entry %d: no layer is called %q; the model has %s",
-				i+1, rule.Layer, strings.Join(names, ", ")))
+		where := entryAt("placements", i, rule.at)
+		switch {
+		case !slices.ContainsFunc(names, rule.matches):
+			p.bad("%s no layer is called %q; the model has %s", where, rule.Layer, strings.Join(names, ", "))
+		case rule.Layer != "*" && !slices.ContainsFunc(names, func(name string) bool { return ruleOver(rules, name) == i }):
+			p.bad("%s the entries before it match all that %q does, and the first match wins", where, rule.Layer)
 		}
 	}
-	return errors.Join(problems...)
+	return p.err()
+}
+
+// ruleOver returns which rule decides over a layer, -1 if none does.
+func ruleOver(rules []placementRule, layer string) int {
+	return slices.IndexFunc(rules, func(p placementRule) bool { return p.matches(layer) })
 }
 
 // asAsked is the reason for what a rule or a flag says.
@@ -63,45 +68,57 @@ func (r *run) applyRules(layers []plan.Layer, products []nn.Placeable) error {
 		if p, ok := r.planned[l.Name]; ok {
 			rule, why = p.rule, p.why
 		}
-		choice, err := choose(l, rule, plan.Cluster{Workers: r.N, K: rule.K}, why)
-		if err == nil && products[i].Weight.Frozen && choice.Placement != plan.Batch && choice.Placement != plan.Shipped {
-			choice, err = chooseFrozen(l, rule)
+		info, err := r.applyRule(l, products[i], rule, why)
+		if err != nil && rule.at != "" {
+			err = fmt.Errorf("%s: %w", rule.at, err)
 		}
 		if err != nil {
 			return usageError{err}
-		}
-		info := layerInfo{Layer: l.Name, Placement: choice.Placement, Reason: choice.Reason}
-		if choice.Placement == plan.Shipped {
-			choice, err = r.fitShipped(products[i], rule, why, &info)
-		}
-		if err != nil {
-			return usageError{err}
-		}
-		if choice.Placement != plan.Local {
-			if err := r.placeOne(products[i], rule, &info); err != nil {
-				return usageError{fmt.Errorf("layer %s: placement %s: %w", l.Name, choice.Placement, err)}
-			}
 		}
 		r.layers = append(r.layers, info)
 	}
 	return nil
 }
 
-// placeOne puts a layer on the placement that its entry names.
-func (r *run) placeOne(p nn.Placeable, rule placementRule, info *layerInfo) error {
-	if info.Placement == plan.Shipped {
-		r.shipOne(p, info)
-		return nil
+// applyRule places a layer; why is the reason for what its rule says.
+func (r *run) applyRule(l plan.Layer, product nn.Placeable, rule placementRule, why string) (layerInfo, error) {
+	choice, err := choose(l, rule, plan.Cluster{Workers: r.N, K: rule.K}, why)
+	if err == nil && product.Weight.Frozen && choice.Placement != plan.Batch && choice.Placement != plan.Shipped {
+		choice, err = chooseFrozen(l, rule)
 	}
+	if err != nil {
+		return layerInfo{}, err
+	}
+	info := layerInfo{Layer: l.Name, Placement: choice.Placement, Reason: choice.Reason}
+	if choice.Placement == plan.Shipped {
+		if choice, err = r.fitShipped(product, rule, why, &info); err != nil {
+			return layerInfo{}, err
+		}
+	}
+	switch choice.Placement {
+	case plan.Local:
+	case plan.Shipped:
+		r.shipOne(product, &info)
+	default:
+		if err := r.placeOne(product, rule, &info); err != nil {
+			return layerInfo{}, fmt.Errorf("layer %s: placement %s: %w", l.Name, choice.Placement, err)
+		}
+	}
+	return info, nil
+}
+
+// placeOne puts a layer on the resident or batch placement that its rule names.
+func (r *run) placeOne(p nn.Placeable, rule placementRule, info *layerInfo) error {
 	spec := coded.Spec{Name: rule.Code, N: r.N, K: rule.K}
 	if codes := placementCodes(); !slices.Contains(codes, spec.Name) {
 		return fmt.Errorf("code %s: choose one of %s", spec.Name, strings.Join(codes, ", "))
 	}
-	if _, err := coded.New(spec); err != nil {
+	code, err := coded.New(spec)
+	if err != nil {
 		return err
 	}
 	info.Code, info.N, info.K = spec.Name, spec.N, spec.K
-	r.needed = max(r.needed, spec.K)
+	r.needed = max(r.needed, code.Threshold())
 	if info.Placement == plan.Resident {
 		on := &nn.Resident{Code: spec, Chunks: chunksPerRound, ByBatch: r.inference && r.Batch >= chunksPerRound}
 		p.Layer.Place(on)
@@ -116,6 +133,7 @@ func (r *run) placeOne(p nn.Placeable, rule placementRule, info *layerInfo) erro
 		if err := codeGradient(on, rule.Gradient, info); err != nil {
 			return err
 		}
+		r.needed = max(r.needed, info.Gradient)
 	}
 	p.Layer.Place(on)
 	r.placed = append(r.placed, func(e coded.Executor) { on.Executor = e })
@@ -179,7 +197,7 @@ func (p placementRule) matches(layer string) bool {
 // for all layers.
 func (r *run) ruleFor(layer string) placementRule {
 	rule := placementRule{Layer: "*", Placement: r.Placement}
-	if i := slices.IndexFunc(r.Placements, func(p placementRule) bool { return p.matches(layer) }); i >= 0 {
+	if i := ruleOver(r.Placements, layer); i >= 0 {
 		rule = r.Placements[i]
 	}
 	if rule.Code == "" {

@@ -52,7 +52,7 @@ type planCmd struct {
 // Run prints the plan, and with --check what it was worth.
 func (p *planCmd) Run(ctx context.Context, t terminal) error {
 	if err := p.validate(); err != nil {
-		return usageError{err}
+		return err
 	}
 	r, err := p.model(ctx)
 	if err != nil {
@@ -76,45 +76,44 @@ func (p *planCmd) Run(ctx context.Context, t terminal) error {
 }
 
 func (p *planCmd) validate() error {
-	var problems []error
-	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	var wrong problems
 	p.Measure = p.Measure || p.Check || len(p.Join) > 0
-	p.validateSpeeds(bad)
+	p.validateSpeeds(&wrong)
 	if p.Workers < 0 || p.Workers > maxLocalWorkers {
-		bad("--workers %d: want 0 to %d", p.Workers, maxLocalWorkers)
+		wrong.bad("--workers %d: want 0 to %d", p.Workers, maxLocalWorkers)
 	}
 	known := len(p.Join) == 0 // how many workers there are
 	if p.K < 0 || known && p.K > p.Workers {
-		bad("--k %d of %d workers: want no more, and nothing negative", p.K, p.Workers)
+		wrong.bad("--k %d of %d workers: want no more, and nothing negative", p.K, p.Workers)
 	}
 	if p.Spare < 0 || known && p.Spare > 0 && p.Spare >= p.Workers {
-		bad("--spare %d of %d workers: want fewer, and nothing negative", p.Spare, p.Workers)
+		wrong.bad("--spare %d of %d workers: want fewer, and nothing negative", p.Spare, p.Workers)
 	}
 	if !positive(p.Bandwidth) || p.Latency < 0 || p.Message < 0 || p.Steps < 1 {
-		bad("--bandwidth %g, --latency %s, --message %s, --steps %d: want a bandwidth, a step and nothing negative", p.Bandwidth, p.Latency, p.Message, p.Steps)
+		wrong.bad("--bandwidth %g, --latency %s, --message %s, --steps %d: want a bandwidth, a step and nothing negative", p.Bandwidth, p.Latency, p.Message, p.Steps)
 	}
-	p.validateCode(bad)
+	p.validateCode(&wrong)
 	if p.Check && len(p.Join) > 0 {
-		bad("--check trains over processes that it starts here, not over those of --join")
+		wrong.bad("--check trains over processes that it starts here, not over those of --join")
 	}
 	if _, err := sim.ParseDistribution(p.Straggler); p.Check && p.Straggler != "none" && err != nil {
-		bad("--check slows processes by a distribution alone: --straggler: %w", err)
+		wrong.bad("--check slows processes by a distribution alone: --straggler: %w", err)
 	}
-	return errors.Join(problems...)
+	return wrong.usage()
 }
 
 // validateSpeeds looks at what is said of the speeds, and gives every worker its own.
-func (p *planCmd) validateSpeeds(bad func(string, ...any)) {
+func (p *planCmd) validateSpeeds(wrong *problems) {
 	switch {
 	case len(p.Speeds) > 0 && p.Measure:
-		bad("--speeds: workers that are measured have one --pace")
+		wrong.bad("--speeds: workers that are measured have one --pace")
 	case len(p.Speeds) > 0 && p.Pace != 0:
-		bad("--speeds and --pace: want one of them")
+		wrong.bad("--speeds and --pace: want one of them")
 	case len(p.Speeds) == 0 && p.Pace == 0 && !p.Measure && p.Workers > 0:
-		bad("how fast are the workers? --pace, --speeds or --measure says it")
+		wrong.bad("--pace, --speeds or --measure: want one of them, to know how fast the workers are")
 	}
 	if p.Pace != 0 && !positive(p.Pace) || p.Local != 0 && !positive(p.Local) || !allOf(p.Speeds, positive) {
-		bad("--pace %g, --speeds %v, --local %g: want positive numbers, of GFLOP/s", p.Pace, p.Speeds, p.Local)
+		wrong.bad("--pace %g, --speeds %v, --local %g: want positive numbers, of GFLOP/s", p.Pace, p.Speeds, p.Local)
 	}
 	if len(p.Speeds) > 0 {
 		p.Workers = len(p.Speeds)
@@ -124,16 +123,16 @@ func (p *planCmd) validateSpeeds(bad func(string, ...any)) {
 }
 
 // validateCode looks at whether there is such a code, and the placement can use it.
-func (p *planCmd) validateCode(bad func(string, ...any)) {
+func (p *planCmd) validateCode(wrong *problems) {
 	one, two := slices.Contains(placementCodes(), p.Code), slices.Contains(shippedCodes(), p.Code)
 	switch {
 	case p.Code == "":
 	case !one && !two:
-		bad("--code %q: want %s; for shipped layers %s", p.Code, strings.Join(placementCodes(), ", "), strings.Join(shippedCodes(), ", "))
+		wrong.bad("--code %q: want %s; for shipped layers %s", p.Code, strings.Join(placementCodes(), ", "), strings.Join(shippedCodes(), ", "))
 	case p.Placement == plan.Shipped && !two:
-		bad("--code %s is of one factor, --placement shipped wants one of two: %s", p.Code, strings.Join(shippedCodes(), ", "))
+		wrong.bad("--code %s is of one factor, --placement shipped wants one of two: %s", p.Code, strings.Join(shippedCodes(), ", "))
 	case (p.Placement == plan.Resident || p.Placement == plan.Batch) && !one:
-		bad("--code %s is of two factors, --placement %s wants one of one: %s", p.Code, p.Placement, strings.Join(placementCodes(), ", "))
+		wrong.bad("--code %s is of two factors, --placement %s wants one of one: %s", p.Code, p.Placement, strings.Join(placementCodes(), ", "))
 	}
 }
 

@@ -57,7 +57,7 @@ type run struct {
 	planned     map[string]plannedLayer // for auto; nil if the planner was not asked
 	prediction  *prediction             // of the planner
 	layers      []layerInfo
-	needed      int                    // the largest k of the placed layers
+	needed      int                    // answers that suffice for every product of the placed layers
 	placed      []func(coded.Executor) // gives a placed layer its executor when the cluster is up
 	resumed     train.Checkpoint
 	trainer     *train.Trainer
@@ -161,9 +161,9 @@ func (r *run) countWorkers(ctx context.Context) error {
 		return err
 	}
 	r.N = n
-	var problem error
-	r.setK(func(format string, args ...any) { problem = usageError{fmt.Errorf(format, args...)} })
-	return problem
+	var p problems
+	r.setK(&p)
+	return p.usage()
 }
 
 // startCluster starts the workers and gives the placed layers their executor.

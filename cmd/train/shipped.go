@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/coda-ml/coda/coded"
 	"github.com/coda-ml/coda/dist/plan"
@@ -23,7 +24,7 @@ func (r *run) fitShipped(p nn.Placeable, rule placementRule, decided string, inf
 	fitted, err := coded.FitLayer(spec, rule.K, suits)
 	if err != nil {
 		if _, err := coded.FitLayer(spec, rule.K, func(coded.LayerCut) bool { return true }); err != nil { // whatever the layer
-			return plan.Choice{}, fmt.Errorf("layer %s: placement shipped: %w; the codes are %v", p.Name, err, shippedCodes())
+			return plan.Choice{}, fmt.Errorf("layer %s: placement shipped: %w; its codes are %s", p.Name, err, strings.Join(shippedCodes(), ", "))
 		}
 	}
 	switch {

@@ -82,7 +82,7 @@ func TestValidateRefuses(t *testing.T) {
 		"--mirror=%zz":                       `--mirror "%zz": want`,
 		"--mirror=http://a --offline":        "--mirror and --offline: choose one",
 		"--mirror=http://a --data-dir=b":     "--mirror and --data-dir: choose one",
-		"--ema=-0.1":                         "--ema -0.1: want from 0 (none) to below 1",
+		"--ema=-0.1":                         "--ema -0.1: want from 0 to below 1",
 		"--ema=nan":                          "--ema NaN: want",
 		"--no-decay=[":                       `--no-decay "[": want a pattern of names`,
 		"--no-decay=":                        `--no-decay "": want a pattern of names`,
@@ -108,12 +108,16 @@ func TestValidateRefuses(t *testing.T) {
 
 func TestValidateRefusesRules(t *testing.T) {
 	for want, rule := range map[string]placementRule{
-		`placements, entry 1: placement "": choose`:               {Layer: "fc1"},
-		`placements, entry 1: placement gradient: not part of`:    {Layer: "fc1", Placement: "gradient"},
-		`placements, entry 1: m 2, p 0, q 0: want numbers of`:     {Layer: "fc1", Placement: "batch", M: 2},
-		`placements, entry 1: m 0, p -1, q 3: want numbers of`:    {Layer: "fc1", Placement: "shipped", P: -1, Q: 3},
-		`placements, entry 1: layer "[": syntax error in pattern`: {Layer: "[", Placement: "local"},
-		`placements, entry 1: k -1: want at least 1`:              {Layer: "fc1", Placement: "resident", K: -1},
+		`placements, entry 1: placement "": choose`:            {Layer: "fc1"},
+		`placements, entry 1: placement gradient: not part of`: {Layer: "fc1", Placement: "gradient"},
+		`placements, entry 1: m 2, p 0, q 0: want numbers of`:  {Layer: "fc1", Placement: "batch", M: 2},
+		`placements, entry 1: m 0, p -1, q 3: want numbers of`: {Layer: "fc1", Placement: "shipped", P: -1, Q: 3},
+		`placements, entry 1: layer "[": want a pattern of`:    {Layer: "[", Placement: "local"},
+		`placements, entry 1: k -1: want at least 1`:           {Layer: "fc1", Placement: "resident", K: -1},
+		`placements, entry 1: layer "": want a pattern of`:     {Placement: "resident"},
+		`placements, entry 1: gradient "far": choose one of`:   {Layer: "fc1", Placement: "batch", Gradient: "far"},
+		`gradient "workers": only placement batch has one`:     {Layer: "fc1", Placement: "resident", Gradient: "workers"},
+		`a.yaml:7: placements: k -2: want at least 1`:          {Layer: "fc1", Placement: "resident", K: -2, at: "a.yaml:7"},
 	} {
 		r, err := parseRun(t)
 		if err != nil {

@@ -36,15 +36,15 @@ type workerCmd struct {
 
 // Run serves until the context ends or, if asked, standard input does.
 func (w *workerCmd) Run(ctx context.Context, t terminal) error {
-	if w.Pace < 0 {
-		return usageError{fmt.Errorf("--pace %g: want no negative value", w.Pace)}
-	}
-	if err := errors.Join(checkSeats(w.Seats), checkSeeds(w.Join)); err != nil {
-		return usageError{err}
-	}
+	var p problems
+	p.notNegative("pace", w.Pace)
+	p.add(checkSeats(w.Seats))
+	p.add(checkSeeds(w.Join))
+	p.add(w.observeFlags.check())
 	faults, err := newMisbehaviour(w.workerFaults)
-	if err := errors.Join(err, w.observeFlags.check()); err != nil {
-		return usageError{err}
+	p.add(err)
+	if err := p.usage(); err != nil {
+		return err
 	}
 	stdin := bufio.NewReaderSize(os.Stdin, maxKeyLine)
 	key, err := w.readKey(stdin)

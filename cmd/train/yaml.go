@@ -1,14 +1,11 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"reflect"
-	"strings"
-	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/goccy/go-yaml"
@@ -19,12 +16,14 @@ import (
 type placementRule struct {
 	Layer     string `yaml:"layer" json:"layer"`
 	Placement string `yaml:"placement" json:"placement"`
-	Code      string `yaml:"code" json:"code,omitempty"`
-	K         int    `yaml:"k" json:"k,omitempty"`
-	M         int    `yaml:"m" json:"m,omitempty"` // of a shipped placement: blocks of the factors, m x p and p x q; 0: what suits k
-	P         int    `yaml:"p" json:"p,omitempty"`
-	Q         int    `yaml:"q" json:"q,omitempty"`
-	Gradient  string `yaml:"gradient" json:"gradient,omitempty"` // of a batch placement: where dW is computed
+	Code      string `yaml:"code,omitempty" json:"code,omitempty"`
+	K         int    `yaml:"k,omitempty" json:"k,omitempty"`
+	M         int    `yaml:"m,omitempty" json:"m,omitempty"` // of a shipped placement: blocks of the factors, m x p and p x q; 0: what suits k
+	P         int    `yaml:"p,omitempty" json:"p,omitempty"`
+	Q         int    `yaml:"q,omitempty" json:"q,omitempty"`
+	Gradient  string `yaml:"gradient,omitempty" json:"gradient,omitempty"` // of a batch placement: where dW is computed
+
+	at string // file:line; empty if it is from no file
 }
 
 // lists are the settings that have no flag, only a key in YAML.
@@ -53,27 +52,15 @@ func (f resumeFlag) BeforeResolve(k *kong.Kong, ctx *kong.Context, trace *kong.P
 	return nil
 }
 
-// maxConfig bounds the size of a YAML file.
-const maxConfig = 1 << 20
-
-// yamlLoader returns kong's loader of -c files. An unknown key or a value of
-// the wrong type is an error that shows line and column. Values become the
-// defaults of the flags of the same name; what has no flag goes to l.
+// yamlLoader returns kong's loader of -c files. Values become the defaults of the flags of
+// the same name; what has no flag goes to l.
 func yamlLoader(l *lists) kong.ConfigurationLoader {
 	return func(r io.Reader) (kong.Resolver, error) {
-		text, err := io.ReadAll(io.LimitReader(r, maxConfig))
+		settings, values, err := parseSettings(r)
 		if err != nil {
 			return nil, err
 		}
-		var typed fileSettings
-		if err := yaml.UnmarshalWithOptions(text, &typed, yaml.Strict()); err != nil && !errors.Is(err, io.EOF) {
-			return nil, describeYAML(r, text, err)
-		}
-		*l = typed.Lists
-		values := map[string]any{}
-		if err := yaml.Unmarshal(text, &values); err != nil && !errors.Is(err, io.EOF) {
-			return nil, describeYAML(r, text, err)
-		}
+		*l = settings.Lists
 		return kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 			v, set := values[flag.Name]
 			if !set || v == nil {
@@ -87,44 +74,41 @@ func yamlLoader(l *lists) kong.ConfigurationLoader {
 	}
 }
 
-// describeYAML says on one line where in the file an error is, and what was
-// expected there.
-func describeYAML(r io.Reader, text []byte, err error) error {
-	name := "YAML"
-	if f, ok := r.(*os.File); ok {
-		name = f.Name()
+// parseSettings reads a YAML file, as settings and as what its keys say. An unknown key or
+// a value of the wrong type is an error that shows line and column.
+func parseSettings(r io.Reader) (*fileSettings, map[string]any, error) {
+	f := yamlFile{name: "YAML"}
+	if named, ok := r.(*os.File); ok {
+		f.name = named.Name()
 	}
-	var at yaml.Error
-	if !errors.As(err, &at) || at.GetToken() == nil || at.GetToken().Position == nil {
-		return fmt.Errorf("%s: %w", name, err)
+	settings, values := &fileSettings{}, map[string]any{}
+	body, err := f.parse(r)
+	if err != nil || body == nil {
+		return settings, values, err
 	}
-	message := at.GetMessage()
-	var mismatch *yaml.TypeError
-	if errors.As(err, &mismatch) {
-		message = "want " + kindOfValue(mismatch.DstType)
+	if err := yaml.NodeToValue(body, settings, yaml.Strict()); err != nil {
+		return nil, nil, f.describe(err)
 	}
-	p := at.GetToken().Position
-	line := ""
-	if lines := strings.Split(string(text), "\n"); p.Line >= 1 && p.Line <= len(lines) {
-		line = strings.TrimSpace(lines[p.Line-1])
+	if err := yaml.NodeToValue(body, &values); err != nil {
+		return nil, nil, f.describe(err)
 	}
-	return fmt.Errorf("%s:%d:%d: %.60q: %s", name, p.Line, p.Column, line, message)
+	if err := f.checkWhole(body, reflect.TypeFor[fileSettings]()); err != nil {
+		return nil, nil, err
+	}
+	l := &settings.Lists
+	for i, entry := range entriesOf(body, "placements", len(l.Placements)) {
+		l.Placements[i].at = f.at(entry)
+	}
+	for i, entry := range entriesOf(body, "groups", len(l.Groups)) {
+		l.Groups[i].at = f.at(entry)
+	}
+	return settings, values, nil
 }
 
-// kindOfValue says in words what a key takes.
-func kindOfValue(t reflect.Type) string {
-	if t == reflect.TypeFor[time.Duration]() {
-		return "a duration such as 30s"
+// entryAt names an entry of a list in an error: by where it is, or by its number.
+func entryAt(list string, i int, at string) string {
+	if at != "" {
+		return fmt.Sprintf("%s: %s:", at, list)
 	}
-	switch t.Kind() {
-	case reflect.Int, reflect.Uint64:
-		return "a whole number"
-	case reflect.Float64:
-		return "a number"
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Slice:
-		return "a list"
-	}
-	return "a text"
+	return fmt.Sprintf("%s, entry %d:", list, i+1)
 }
