@@ -24,9 +24,9 @@ func (f *runFlags) validate(cores int, l lists) error {
 		f.validateCluster(&p)
 	}
 	f.validateAnswers(&p)
-	p.add(f.Observe.check())
 	p.atLeast("trace-steps", f.TraceSteps, 1)
 	p.atLeast("checkpoint-every", f.CheckpointEvery, 0)
+	p.add(f.Observe.check())
 	return p.err()
 }
 
