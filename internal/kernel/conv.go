@@ -108,7 +108,7 @@ func ConvForward(p *Pool, g Conv, x, w, bias, y []float32, relu bool, ws *Worksp
 	x, w, y = atLeast("the input", x, g.InLen()), atLeast("the weights", w, g.WeightLen()), atLeast("the output", y, g.OutLen())
 	bias, floor := ws.epilogue(g.CO, bias, relu)
 	if winogradFits(g) {
-		c := &ws.winograd
+		c := ws.tiles(false)
 		c.src, c.weights, c.dst, c.bias, c.floor = x, w, y, bias, floor
 		c.run(p, ws, g, false)
 		return
@@ -132,7 +132,7 @@ func ConvBackwardInput(p *Pool, g Conv, dy, w, dx []float32, ws *Workspace) {
 	ws = ws.orNew()
 	dy, w, dx = atLeast("dy", dy, g.OutLen()), atLeast("the weights", w, g.WeightLen()), atLeast("dx", dx, g.InLen())
 	if winogradFits(g) {
-		c := &ws.winograd
+		c := ws.tiles(true)
 		c.src, c.weights, c.dst, c.bias = dy, w, dx, nil
 		c.run(p, ws, g, true)
 		return

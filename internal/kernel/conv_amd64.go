@@ -143,3 +143,53 @@ func winogradWeightsAVX512(dst *float32, dstRow int, dstCol int, src *float32, s
 //
 //go:noescape
 func winogradWeightsBackAVX512(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+
+// wideInputAVX2 sets dst = P src P^T, entry by entry of n, a multiple of 16: see sandwich.
+//
+//go:noescape
+func wideInputAVX2(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+
+// wideOutputAVX2 sets dst = P src P^T, entry by entry of n, a multiple of 16: see sandwich.
+//
+//go:noescape
+func wideOutputAVX2(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+
+// wideOutputBackAVX2 sets dst = P src P^T, entry by entry of n, a multiple of 16: see sandwich.
+//
+//go:noescape
+func wideOutputBackAVX2(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+
+// wideWeightsAVX2 sets dst = P src P^T, entry by entry of n, a multiple of 16: see sandwich.
+//
+//go:noescape
+func wideWeightsAVX2(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+
+// wideWeightsBackAVX2 sets dst = P src P^T, entry by entry of n, a multiple of 16: see sandwich.
+//
+//go:noescape
+func wideWeightsBackAVX2(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+
+// wideInputAVX512 sets dst = P src P^T, entry by entry of n, a multiple of 16: see sandwich.
+//
+//go:noescape
+func wideInputAVX512(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+
+// wideOutputAVX512 sets dst = P src P^T, entry by entry of n, a multiple of 16: see sandwich.
+//
+//go:noescape
+func wideOutputAVX512(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+
+// wideOutputBackAVX512 sets dst = P src P^T, entry by entry of n, a multiple of 16: see sandwich.
+//
+//go:noescape
+func wideOutputBackAVX512(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+
+// wideWeightsAVX512 sets dst = P src P^T, entry by entry of n, a multiple of 16: see sandwich.
+//
+//go:noescape
+func wideWeightsAVX512(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+
+// wideWeightsBackAVX512 sets dst = P src P^T, entry by entry of n, a multiple of 16: see sandwich.
+//
+//go:noescape
+func wideWeightsBackAVX512(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)

@@ -4013,3 +4013,3263 @@ loop:
 	JNZ     loop
 	VZEROUPPER
 	RET
+
+// func wideInputAVX2(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+// Requires: AVX, FMA3
+TEXT ·wideInputAVX2(SB), $1216-56
+	LEAQ (SP), AX
+	ADDQ $0x3f, AX
+	ANDQ $-64, AX
+	MOVQ src+24(FP), CX
+	MOVQ dst+0(FP), DX
+	MOVQ n+48(FP), BX
+	MOVQ srcRow+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ srcCol+40(FP), R8
+	SHLQ $0x02, R8
+	LEAQ (SI)(SI*2), DI
+	MOVQ dstCol+16(FP), R11
+	SHLQ $0x02, R11
+	MOVQ dstRow+8(FP), R13
+	SHLQ $0x02, R13
+	LEAQ (R11)(R11*2), R12
+
+loop:
+	MOVQ         CX, R9
+	LEAQ         (CX)(DI*1), R10
+	VMOVUPS      (R9), Y0
+	VMOVUPS      (R9)(SI*1), Y1
+	VMOVUPS      (R9)(SI*2), Y2
+	VMOVUPS      (R10), Y3
+	VMOVUPS      (R10)(SI*1), Y4
+	VMOVUPS      (R10)(SI*2), Y5
+	VMOVUPS      Y4, Y6
+	VADDPS       Y0, Y6, Y6
+	VFNMADD231PS wide40200000<>+0(SB), Y2, Y6
+	VMOVUPS      Y4, Y0
+	VFNMADD231PS wide40000000<>+0(SB), Y2, Y0
+	VMOVUPS      Y3, Y7
+	VFNMADD231PS wide40000000<>+0(SB), Y1, Y7
+	VMOVUPS      Y0, Y8
+	VFMADD231PS  wide3f3504f3<>+0(SB), Y7, Y0
+	VFNMADD231PS wide3f3504f3<>+0(SB), Y7, Y8
+	VMOVUPS      Y4, Y4
+	VFNMADD231PS wide3f000000<>+0(SB), Y2, Y4
+	VMOVUPS      Y3, Y2
+	VFNMADD231PS wide3f000000<>+0(SB), Y1, Y2
+	VMOVUPS      Y4, Y7
+	VFMADD231PS  wide3fb504f3<>+0(SB), Y2, Y4
+	VFNMADD231PS wide3fb504f3<>+0(SB), Y2, Y7
+	VMOVUPS      Y5, Y2
+	VADDPS       Y1, Y2, Y2
+	VFNMADD231PS wide40200000<>+0(SB), Y3, Y2
+	VMOVUPS      Y6, (AX)
+	VMOVUPS      Y0, 192(AX)
+	VMOVUPS      Y8, 384(AX)
+	VMOVUPS      Y4, 576(AX)
+	VMOVUPS      Y7, 768(AX)
+	VMOVUPS      Y2, 960(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	VMOVUPS      (R9), Y0
+	VMOVUPS      (R9)(SI*1), Y1
+	VMOVUPS      (R9)(SI*2), Y2
+	VMOVUPS      (R10), Y3
+	VMOVUPS      (R10)(SI*1), Y4
+	VMOVUPS      (R10)(SI*2), Y5
+	VMOVUPS      Y4, Y6
+	VADDPS       Y0, Y6, Y6
+	VFNMADD231PS wide40200000<>+0(SB), Y2, Y6
+	VMOVUPS      Y4, Y0
+	VFNMADD231PS wide40000000<>+0(SB), Y2, Y0
+	VMOVUPS      Y3, Y7
+	VFNMADD231PS wide40000000<>+0(SB), Y1, Y7
+	VMOVUPS      Y0, Y8
+	VFMADD231PS  wide3f3504f3<>+0(SB), Y7, Y0
+	VFNMADD231PS wide3f3504f3<>+0(SB), Y7, Y8
+	VMOVUPS      Y4, Y4
+	VFNMADD231PS wide3f000000<>+0(SB), Y2, Y4
+	VMOVUPS      Y3, Y2
+	VFNMADD231PS wide3f000000<>+0(SB), Y1, Y2
+	VMOVUPS      Y4, Y7
+	VFMADD231PS  wide3fb504f3<>+0(SB), Y2, Y4
+	VFNMADD231PS wide3fb504f3<>+0(SB), Y2, Y7
+	VMOVUPS      Y5, Y2
+	VADDPS       Y1, Y2, Y2
+	VFNMADD231PS wide40200000<>+0(SB), Y3, Y2
+	VMOVUPS      Y6, 32(AX)
+	VMOVUPS      Y0, 224(AX)
+	VMOVUPS      Y8, 416(AX)
+	VMOVUPS      Y4, 608(AX)
+	VMOVUPS      Y7, 800(AX)
+	VMOVUPS      Y2, 992(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	VMOVUPS      (R9), Y0
+	VMOVUPS      (R9)(SI*1), Y1
+	VMOVUPS      (R9)(SI*2), Y2
+	VMOVUPS      (R10), Y3
+	VMOVUPS      (R10)(SI*1), Y4
+	VMOVUPS      (R10)(SI*2), Y5
+	VMOVUPS      Y4, Y6
+	VADDPS       Y0, Y6, Y6
+	VFNMADD231PS wide40200000<>+0(SB), Y2, Y6
+	VMOVUPS      Y4, Y0
+	VFNMADD231PS wide40000000<>+0(SB), Y2, Y0
+	VMOVUPS      Y3, Y7
+	VFNMADD231PS wide40000000<>+0(SB), Y1, Y7
+	VMOVUPS      Y0, Y8
+	VFMADD231PS  wide3f3504f3<>+0(SB), Y7, Y0
+	VFNMADD231PS wide3f3504f3<>+0(SB), Y7, Y8
+	VMOVUPS      Y4, Y4
+	VFNMADD231PS wide3f000000<>+0(SB), Y2, Y4
+	VMOVUPS      Y3, Y2
+	VFNMADD231PS wide3f000000<>+0(SB), Y1, Y2
+	VMOVUPS      Y4, Y7
+	VFMADD231PS  wide3fb504f3<>+0(SB), Y2, Y4
+	VFNMADD231PS wide3fb504f3<>+0(SB), Y2, Y7
+	VMOVUPS      Y5, Y2
+	VADDPS       Y1, Y2, Y2
+	VFNMADD231PS wide40200000<>+0(SB), Y3, Y2
+	VMOVUPS      Y6, 64(AX)
+	VMOVUPS      Y0, 256(AX)
+	VMOVUPS      Y8, 448(AX)
+	VMOVUPS      Y4, 640(AX)
+	VMOVUPS      Y7, 832(AX)
+	VMOVUPS      Y2, 1024(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	VMOVUPS      (R9), Y0
+	VMOVUPS      (R9)(SI*1), Y1
+	VMOVUPS      (R9)(SI*2), Y2
+	VMOVUPS      (R10), Y3
+	VMOVUPS      (R10)(SI*1), Y4
+	VMOVUPS      (R10)(SI*2), Y5
+	VMOVUPS      Y4, Y6
+	VADDPS       Y0, Y6, Y6
+	VFNMADD231PS wide40200000<>+0(SB), Y2, Y6
+	VMOVUPS      Y4, Y0
+	VFNMADD231PS wide40000000<>+0(SB), Y2, Y0
+	VMOVUPS      Y3, Y7
+	VFNMADD231PS wide40000000<>+0(SB), Y1, Y7
+	VMOVUPS      Y0, Y8
+	VFMADD231PS  wide3f3504f3<>+0(SB), Y7, Y0
+	VFNMADD231PS wide3f3504f3<>+0(SB), Y7, Y8
+	VMOVUPS      Y4, Y4
+	VFNMADD231PS wide3f000000<>+0(SB), Y2, Y4
+	VMOVUPS      Y3, Y2
+	VFNMADD231PS wide3f000000<>+0(SB), Y1, Y2
+	VMOVUPS      Y4, Y7
+	VFMADD231PS  wide3fb504f3<>+0(SB), Y2, Y4
+	VFNMADD231PS wide3fb504f3<>+0(SB), Y2, Y7
+	VMOVUPS      Y5, Y2
+	VADDPS       Y1, Y2, Y2
+	VFNMADD231PS wide40200000<>+0(SB), Y3, Y2
+	VMOVUPS      Y6, 96(AX)
+	VMOVUPS      Y0, 288(AX)
+	VMOVUPS      Y8, 480(AX)
+	VMOVUPS      Y4, 672(AX)
+	VMOVUPS      Y7, 864(AX)
+	VMOVUPS      Y2, 1056(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	VMOVUPS      (R9), Y0
+	VMOVUPS      (R9)(SI*1), Y1
+	VMOVUPS      (R9)(SI*2), Y2
+	VMOVUPS      (R10), Y3
+	VMOVUPS      (R10)(SI*1), Y4
+	VMOVUPS      (R10)(SI*2), Y5
+	VMOVUPS      Y4, Y6
+	VADDPS       Y0, Y6, Y6
+	VFNMADD231PS wide40200000<>+0(SB), Y2, Y6
+	VMOVUPS      Y4, Y0
+	VFNMADD231PS wide40000000<>+0(SB), Y2, Y0
+	VMOVUPS      Y3, Y7
+	VFNMADD231PS wide40000000<>+0(SB), Y1, Y7
+	VMOVUPS      Y0, Y8
+	VFMADD231PS  wide3f3504f3<>+0(SB), Y7, Y0
+	VFNMADD231PS wide3f3504f3<>+0(SB), Y7, Y8
+	VMOVUPS      Y4, Y4
+	VFNMADD231PS wide3f000000<>+0(SB), Y2, Y4
+	VMOVUPS      Y3, Y2
+	VFNMADD231PS wide3f000000<>+0(SB), Y1, Y2
+	VMOVUPS      Y4, Y7
+	VFMADD231PS  wide3fb504f3<>+0(SB), Y2, Y4
+	VFNMADD231PS wide3fb504f3<>+0(SB), Y2, Y7
+	VMOVUPS      Y5, Y2
+	VADDPS       Y1, Y2, Y2
+	VFNMADD231PS wide40200000<>+0(SB), Y3, Y2
+	VMOVUPS      Y6, 128(AX)
+	VMOVUPS      Y0, 320(AX)
+	VMOVUPS      Y8, 512(AX)
+	VMOVUPS      Y4, 704(AX)
+	VMOVUPS      Y7, 896(AX)
+	VMOVUPS      Y2, 1088(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	VMOVUPS      (R9), Y0
+	VMOVUPS      (R9)(SI*1), Y1
+	VMOVUPS      (R9)(SI*2), Y2
+	VMOVUPS      (R10), Y3
+	VMOVUPS      (R10)(SI*1), Y4
+	VMOVUPS      (R10)(SI*2), Y5
+	VMOVUPS      Y4, Y6
+	VADDPS       Y0, Y6, Y6
+	VFNMADD231PS wide40200000<>+0(SB), Y2, Y6
+	VMOVUPS      Y4, Y0
+	VFNMADD231PS wide40000000<>+0(SB), Y2, Y0
+	VMOVUPS      Y3, Y7
+	VFNMADD231PS wide40000000<>+0(SB), Y1, Y7
+	VMOVUPS      Y0, Y8
+	VFMADD231PS  wide3f3504f3<>+0(SB), Y7, Y0
+	VFNMADD231PS wide3f3504f3<>+0(SB), Y7, Y8
+	VMOVUPS      Y4, Y4
+	VFNMADD231PS wide3f000000<>+0(SB), Y2, Y4
+	VMOVUPS      Y3, Y2
+	VFNMADD231PS wide3f000000<>+0(SB), Y1, Y2
+	VMOVUPS      Y4, Y7
+	VFMADD231PS  wide3fb504f3<>+0(SB), Y2, Y4
+	VFNMADD231PS wide3fb504f3<>+0(SB), Y2, Y7
+	VMOVUPS      Y5, Y2
+	VADDPS       Y1, Y2, Y2
+	VFNMADD231PS wide40200000<>+0(SB), Y3, Y2
+	VMOVUPS      Y6, 160(AX)
+	VMOVUPS      Y0, 352(AX)
+	VMOVUPS      Y8, 544(AX)
+	VMOVUPS      Y4, 736(AX)
+	VMOVUPS      Y7, 928(AX)
+	VMOVUPS      Y2, 1120(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	MOVQ         DX, R9
+	LEAQ         (DX)(R12*1), R10
+	VMOVUPS      (AX), Y0
+	VMOVUPS      32(AX), Y1
+	VMOVUPS      64(AX), Y2
+	VMOVUPS      96(AX), Y3
+	VMOVUPS      128(AX), Y4
+	VMOVUPS      160(AX), Y5
+	VMOVUPS      Y4, Y6
+	VADDPS       Y0, Y6, Y6
+	VFNMADD231PS wide40200000<>+0(SB), Y2, Y6
+	VMOVUPS      Y4, Y0
+	VFNMADD231PS wide40000000<>+0(SB), Y2, Y0
+	VMOVUPS      Y3, Y7
+	VFNMADD231PS wide40000000<>+0(SB), Y1, Y7
+	VMOVUPS      Y0, Y8
+	VFMADD231PS  wide3f3504f3<>+0(SB), Y7, Y0
+	VFNMADD231PS wide3f3504f3<>+0(SB), Y7, Y8
+	VMOVUPS      Y4, Y4
+	VFNMADD231PS wide3f000000<>+0(SB), Y2, Y4
+	VMOVUPS      Y3, Y2
+	VFNMADD231PS wide3f000000<>+0(SB), Y1, Y2
+	VMOVUPS      Y4, Y7
+	VFMADD231PS  wide3fb504f3<>+0(SB), Y2, Y4
+	VFNMADD231PS wide3fb504f3<>+0(SB), Y2, Y7
+	VMOVUPS      Y5, Y2
+	VADDPS       Y1, Y2, Y2
+	VFNMADD231PS wide40200000<>+0(SB), Y3, Y2
+	VMOVUPS      Y6, (R9)
+	VMOVUPS      Y0, (R9)(R11*1)
+	VMOVUPS      Y8, (R9)(R11*2)
+	VMOVUPS      Y4, (R10)
+	VMOVUPS      Y7, (R10)(R11*1)
+	VMOVUPS      Y2, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      192(AX), Y0
+	VMOVUPS      224(AX), Y1
+	VMOVUPS      256(AX), Y2
+	VMOVUPS      288(AX), Y3
+	VMOVUPS      320(AX), Y4
+	VMOVUPS      352(AX), Y5
+	VMOVUPS      Y4, Y6
+	VADDPS       Y0, Y6, Y6
+	VFNMADD231PS wide40200000<>+0(SB), Y2, Y6
+	VMOVUPS      Y4, Y0
+	VFNMADD231PS wide40000000<>+0(SB), Y2, Y0
+	VMOVUPS      Y3, Y7
+	VFNMADD231PS wide40000000<>+0(SB), Y1, Y7
+	VMOVUPS      Y0, Y8
+	VFMADD231PS  wide3f3504f3<>+0(SB), Y7, Y0
+	VFNMADD231PS wide3f3504f3<>+0(SB), Y7, Y8
+	VMOVUPS      Y4, Y4
+	VFNMADD231PS wide3f000000<>+0(SB), Y2, Y4
+	VMOVUPS      Y3, Y2
+	VFNMADD231PS wide3f000000<>+0(SB), Y1, Y2
+	VMOVUPS      Y4, Y7
+	VFMADD231PS  wide3fb504f3<>+0(SB), Y2, Y4
+	VFNMADD231PS wide3fb504f3<>+0(SB), Y2, Y7
+	VMOVUPS      Y5, Y2
+	VADDPS       Y1, Y2, Y2
+	VFNMADD231PS wide40200000<>+0(SB), Y3, Y2
+	VMOVUPS      Y6, (R9)
+	VMOVUPS      Y0, (R9)(R11*1)
+	VMOVUPS      Y8, (R9)(R11*2)
+	VMOVUPS      Y4, (R10)
+	VMOVUPS      Y7, (R10)(R11*1)
+	VMOVUPS      Y2, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      384(AX), Y0
+	VMOVUPS      416(AX), Y1
+	VMOVUPS      448(AX), Y2
+	VMOVUPS      480(AX), Y3
+	VMOVUPS      512(AX), Y4
+	VMOVUPS      544(AX), Y5
+	VMOVUPS      Y4, Y6
+	VADDPS       Y0, Y6, Y6
+	VFNMADD231PS wide40200000<>+0(SB), Y2, Y6
+	VMOVUPS      Y4, Y0
+	VFNMADD231PS wide40000000<>+0(SB), Y2, Y0
+	VMOVUPS      Y3, Y7
+	VFNMADD231PS wide40000000<>+0(SB), Y1, Y7
+	VMOVUPS      Y0, Y8
+	VFMADD231PS  wide3f3504f3<>+0(SB), Y7, Y0
+	VFNMADD231PS wide3f3504f3<>+0(SB), Y7, Y8
+	VMOVUPS      Y4, Y4
+	VFNMADD231PS wide3f000000<>+0(SB), Y2, Y4
+	VMOVUPS      Y3, Y2
+	VFNMADD231PS wide3f000000<>+0(SB), Y1, Y2
+	VMOVUPS      Y4, Y7
+	VFMADD231PS  wide3fb504f3<>+0(SB), Y2, Y4
+	VFNMADD231PS wide3fb504f3<>+0(SB), Y2, Y7
+	VMOVUPS      Y5, Y2
+	VADDPS       Y1, Y2, Y2
+	VFNMADD231PS wide40200000<>+0(SB), Y3, Y2
+	VMOVUPS      Y6, (R9)
+	VMOVUPS      Y0, (R9)(R11*1)
+	VMOVUPS      Y8, (R9)(R11*2)
+	VMOVUPS      Y4, (R10)
+	VMOVUPS      Y7, (R10)(R11*1)
+	VMOVUPS      Y2, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      576(AX), Y0
+	VMOVUPS      608(AX), Y1
+	VMOVUPS      640(AX), Y2
+	VMOVUPS      672(AX), Y3
+	VMOVUPS      704(AX), Y4
+	VMOVUPS      736(AX), Y5
+	VMOVUPS      Y4, Y6
+	VADDPS       Y0, Y6, Y6
+	VFNMADD231PS wide40200000<>+0(SB), Y2, Y6
+	VMOVUPS      Y4, Y0
+	VFNMADD231PS wide40000000<>+0(SB), Y2, Y0
+	VMOVUPS      Y3, Y7
+	VFNMADD231PS wide40000000<>+0(SB), Y1, Y7
+	VMOVUPS      Y0, Y8
+	VFMADD231PS  wide3f3504f3<>+0(SB), Y7, Y0
+	VFNMADD231PS wide3f3504f3<>+0(SB), Y7, Y8
+	VMOVUPS      Y4, Y4
+	VFNMADD231PS wide3f000000<>+0(SB), Y2, Y4
+	VMOVUPS      Y3, Y2
+	VFNMADD231PS wide3f000000<>+0(SB), Y1, Y2
+	VMOVUPS      Y4, Y7
+	VFMADD231PS  wide3fb504f3<>+0(SB), Y2, Y4
+	VFNMADD231PS wide3fb504f3<>+0(SB), Y2, Y7
+	VMOVUPS      Y5, Y2
+	VADDPS       Y1, Y2, Y2
+	VFNMADD231PS wide40200000<>+0(SB), Y3, Y2
+	VMOVUPS      Y6, (R9)
+	VMOVUPS      Y0, (R9)(R11*1)
+	VMOVUPS      Y8, (R9)(R11*2)
+	VMOVUPS      Y4, (R10)
+	VMOVUPS      Y7, (R10)(R11*1)
+	VMOVUPS      Y2, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      768(AX), Y0
+	VMOVUPS      800(AX), Y1
+	VMOVUPS      832(AX), Y2
+	VMOVUPS      864(AX), Y3
+	VMOVUPS      896(AX), Y4
+	VMOVUPS      928(AX), Y5
+	VMOVUPS      Y4, Y6
+	VADDPS       Y0, Y6, Y6
+	VFNMADD231PS wide40200000<>+0(SB), Y2, Y6
+	VMOVUPS      Y4, Y0
+	VFNMADD231PS wide40000000<>+0(SB), Y2, Y0
+	VMOVUPS      Y3, Y7
+	VFNMADD231PS wide40000000<>+0(SB), Y1, Y7
+	VMOVUPS      Y0, Y8
+	VFMADD231PS  wide3f3504f3<>+0(SB), Y7, Y0
+	VFNMADD231PS wide3f3504f3<>+0(SB), Y7, Y8
+	VMOVUPS      Y4, Y4
+	VFNMADD231PS wide3f000000<>+0(SB), Y2, Y4
+	VMOVUPS      Y3, Y2
+	VFNMADD231PS wide3f000000<>+0(SB), Y1, Y2
+	VMOVUPS      Y4, Y7
+	VFMADD231PS  wide3fb504f3<>+0(SB), Y2, Y4
+	VFNMADD231PS wide3fb504f3<>+0(SB), Y2, Y7
+	VMOVUPS      Y5, Y2
+	VADDPS       Y1, Y2, Y2
+	VFNMADD231PS wide40200000<>+0(SB), Y3, Y2
+	VMOVUPS      Y6, (R9)
+	VMOVUPS      Y0, (R9)(R11*1)
+	VMOVUPS      Y8, (R9)(R11*2)
+	VMOVUPS      Y4, (R10)
+	VMOVUPS      Y7, (R10)(R11*1)
+	VMOVUPS      Y2, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      960(AX), Y0
+	VMOVUPS      992(AX), Y1
+	VMOVUPS      1024(AX), Y2
+	VMOVUPS      1056(AX), Y3
+	VMOVUPS      1088(AX), Y4
+	VMOVUPS      1120(AX), Y5
+	VMOVUPS      Y4, Y6
+	VADDPS       Y0, Y6, Y6
+	VFNMADD231PS wide40200000<>+0(SB), Y2, Y6
+	VMOVUPS      Y4, Y0
+	VFNMADD231PS wide40000000<>+0(SB), Y2, Y0
+	VMOVUPS      Y3, Y7
+	VFNMADD231PS wide40000000<>+0(SB), Y1, Y7
+	VMOVUPS      Y0, Y8
+	VFMADD231PS  wide3f3504f3<>+0(SB), Y7, Y0
+	VFNMADD231PS wide3f3504f3<>+0(SB), Y7, Y8
+	VMOVUPS      Y4, Y4
+	VFNMADD231PS wide3f000000<>+0(SB), Y2, Y4
+	VMOVUPS      Y3, Y2
+	VFNMADD231PS wide3f000000<>+0(SB), Y1, Y2
+	VMOVUPS      Y4, Y7
+	VFMADD231PS  wide3fb504f3<>+0(SB), Y2, Y4
+	VFNMADD231PS wide3fb504f3<>+0(SB), Y2, Y7
+	VMOVUPS      Y5, Y2
+	VADDPS       Y1, Y2, Y2
+	VFNMADD231PS wide40200000<>+0(SB), Y3, Y2
+	VMOVUPS      Y6, (R9)
+	VMOVUPS      Y0, (R9)(R11*1)
+	VMOVUPS      Y8, (R9)(R11*2)
+	VMOVUPS      Y4, (R10)
+	VMOVUPS      Y7, (R10)(R11*1)
+	VMOVUPS      Y2, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	ADDQ         $0x20, CX
+	ADDQ         $0x20, DX
+	SUBQ         $0x08, BX
+	JNZ          loop
+	VZEROUPPER
+	RET
+
+DATA wide40200000<>+0(SB)/4, $0x40200000
+DATA wide40200000<>+4(SB)/4, $0x40200000
+DATA wide40200000<>+8(SB)/4, $0x40200000
+DATA wide40200000<>+12(SB)/4, $0x40200000
+DATA wide40200000<>+16(SB)/4, $0x40200000
+DATA wide40200000<>+20(SB)/4, $0x40200000
+DATA wide40200000<>+24(SB)/4, $0x40200000
+DATA wide40200000<>+28(SB)/4, $0x40200000
+GLOBL wide40200000<>(SB), RODATA|NOPTR, $32
+
+DATA wide40000000<>+0(SB)/4, $0x40000000
+DATA wide40000000<>+4(SB)/4, $0x40000000
+DATA wide40000000<>+8(SB)/4, $0x40000000
+DATA wide40000000<>+12(SB)/4, $0x40000000
+DATA wide40000000<>+16(SB)/4, $0x40000000
+DATA wide40000000<>+20(SB)/4, $0x40000000
+DATA wide40000000<>+24(SB)/4, $0x40000000
+DATA wide40000000<>+28(SB)/4, $0x40000000
+GLOBL wide40000000<>(SB), RODATA|NOPTR, $32
+
+DATA wide3f3504f3<>+0(SB)/4, $0x3f3504f3
+DATA wide3f3504f3<>+4(SB)/4, $0x3f3504f3
+DATA wide3f3504f3<>+8(SB)/4, $0x3f3504f3
+DATA wide3f3504f3<>+12(SB)/4, $0x3f3504f3
+DATA wide3f3504f3<>+16(SB)/4, $0x3f3504f3
+DATA wide3f3504f3<>+20(SB)/4, $0x3f3504f3
+DATA wide3f3504f3<>+24(SB)/4, $0x3f3504f3
+DATA wide3f3504f3<>+28(SB)/4, $0x3f3504f3
+GLOBL wide3f3504f3<>(SB), RODATA|NOPTR, $32
+
+DATA wide3f000000<>+0(SB)/4, $0x3f000000
+DATA wide3f000000<>+4(SB)/4, $0x3f000000
+DATA wide3f000000<>+8(SB)/4, $0x3f000000
+DATA wide3f000000<>+12(SB)/4, $0x3f000000
+DATA wide3f000000<>+16(SB)/4, $0x3f000000
+DATA wide3f000000<>+20(SB)/4, $0x3f000000
+DATA wide3f000000<>+24(SB)/4, $0x3f000000
+DATA wide3f000000<>+28(SB)/4, $0x3f000000
+GLOBL wide3f000000<>(SB), RODATA|NOPTR, $32
+
+DATA wide3fb504f3<>+0(SB)/4, $0x3fb504f3
+DATA wide3fb504f3<>+4(SB)/4, $0x3fb504f3
+DATA wide3fb504f3<>+8(SB)/4, $0x3fb504f3
+DATA wide3fb504f3<>+12(SB)/4, $0x3fb504f3
+DATA wide3fb504f3<>+16(SB)/4, $0x3fb504f3
+DATA wide3fb504f3<>+20(SB)/4, $0x3fb504f3
+DATA wide3fb504f3<>+24(SB)/4, $0x3fb504f3
+DATA wide3fb504f3<>+28(SB)/4, $0x3fb504f3
+GLOBL wide3fb504f3<>(SB), RODATA|NOPTR, $32
+
+// func wideOutputAVX2(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+// Requires: AVX, FMA3
+TEXT ·wideOutputAVX2(SB), $832-56
+	LEAQ (SP), AX
+	ADDQ $0x3f, AX
+	ANDQ $-64, AX
+	MOVQ src+24(FP), CX
+	MOVQ dst+0(FP), DX
+	MOVQ n+48(FP), BX
+	MOVQ srcRow+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ srcCol+40(FP), R8
+	SHLQ $0x02, R8
+	LEAQ (SI)(SI*2), DI
+	MOVQ dstCol+16(FP), R11
+	SHLQ $0x02, R11
+	MOVQ dstRow+8(FP), R13
+	SHLQ $0x02, R13
+	LEAQ (R11)(R11*2), R12
+
+loop:
+	MOVQ         CX, R9
+	LEAQ         (CX)(DI*1), R10
+	VMOVUPS      (R9), Y0
+	VMOVUPS      (R9)(SI*1), Y1
+	VMOVUPS      (R9)(SI*2), Y2
+	VMOVUPS      (R10), Y3
+	VMOVUPS      (R10)(SI*1), Y4
+	VMOVUPS      (R10)(SI*2), Y5
+	VADDPS       Y2, Y1, Y6
+	VSUBPS       Y2, Y1, Y1
+	VADDPS       Y4, Y3, Y2
+	VSUBPS       Y4, Y3, Y3
+	VMOVUPS      Y0, Y0
+	VFNMADD231PS wide3f2aaaab<>+0(SB), Y6, Y0
+	VFMADD231PS  wide3eaaaaab<>+0(SB), Y2, Y0
+	VXORPS       Y4, Y4, Y4
+	VFNMADD231PS wide3ef15bef<>+0(SB), Y1, Y4
+	VFMADD231PS  wide3ef15bef<>+0(SB), Y3, Y4
+	VXORPS       Y7, Y7, Y7
+	VFNMADD231PS wide3eaaaaab<>+0(SB), Y6, Y7
+	VFMADD231PS  wide3f2aaaab<>+0(SB), Y2, Y7
+	VMOVUPS      Y5, Y2
+	VFNMADD231PS wide3e715bef<>+0(SB), Y1, Y2
+	VFMADD231PS  wide3f715bef<>+0(SB), Y3, Y2
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y4, 192(AX)
+	VMOVUPS      Y7, 384(AX)
+	VMOVUPS      Y2, 576(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	VMOVUPS      (R9), Y0
+	VMOVUPS      (R9)(SI*1), Y1
+	VMOVUPS      (R9)(SI*2), Y2
+	VMOVUPS      (R10), Y3
+	VMOVUPS      (R10)(SI*1), Y4
+	VMOVUPS      (R10)(SI*2), Y5
+	VADDPS       Y2, Y1, Y6
+	VSUBPS       Y2, Y1, Y1
+	VADDPS       Y4, Y3, Y2
+	VSUBPS       Y4, Y3, Y3
+	VMOVUPS      Y0, Y0
+	VFNMADD231PS wide3f2aaaab<>+0(SB), Y6, Y0
+	VFMADD231PS  wide3eaaaaab<>+0(SB), Y2, Y0
+	VXORPS       Y4, Y4, Y4
+	VFNMADD231PS wide3ef15bef<>+0(SB), Y1, Y4
+	VFMADD231PS  wide3ef15bef<>+0(SB), Y3, Y4
+	VXORPS       Y7, Y7, Y7
+	VFNMADD231PS wide3eaaaaab<>+0(SB), Y6, Y7
+	VFMADD231PS  wide3f2aaaab<>+0(SB), Y2, Y7
+	VMOVUPS      Y5, Y2
+	VFNMADD231PS wide3e715bef<>+0(SB), Y1, Y2
+	VFMADD231PS  wide3f715bef<>+0(SB), Y3, Y2
+	VMOVUPS      Y0, 32(AX)
+	VMOVUPS      Y4, 224(AX)
+	VMOVUPS      Y7, 416(AX)
+	VMOVUPS      Y2, 608(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	VMOVUPS      (R9), Y0
+	VMOVUPS      (R9)(SI*1), Y1
+	VMOVUPS      (R9)(SI*2), Y2
+	VMOVUPS      (R10), Y3
+	VMOVUPS      (R10)(SI*1), Y4
+	VMOVUPS      (R10)(SI*2), Y5
+	VADDPS       Y2, Y1, Y6
+	VSUBPS       Y2, Y1, Y1
+	VADDPS       Y4, Y3, Y2
+	VSUBPS       Y4, Y3, Y3
+	VMOVUPS      Y0, Y0
+	VFNMADD231PS wide3f2aaaab<>+0(SB), Y6, Y0
+	VFMADD231PS  wide3eaaaaab<>+0(SB), Y2, Y0
+	VXORPS       Y4, Y4, Y4
+	VFNMADD231PS wide3ef15bef<>+0(SB), Y1, Y4
+	VFMADD231PS  wide3ef15bef<>+0(SB), Y3, Y4
+	VXORPS       Y7, Y7, Y7
+	VFNMADD231PS wide3eaaaaab<>+0(SB), Y6, Y7
+	VFMADD231PS  wide3f2aaaab<>+0(SB), Y2, Y7
+	VMOVUPS      Y5, Y2
+	VFNMADD231PS wide3e715bef<>+0(SB), Y1, Y2
+	VFMADD231PS  wide3f715bef<>+0(SB), Y3, Y2
+	VMOVUPS      Y0, 64(AX)
+	VMOVUPS      Y4, 256(AX)
+	VMOVUPS      Y7, 448(AX)
+	VMOVUPS      Y2, 640(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	VMOVUPS      (R9), Y0
+	VMOVUPS      (R9)(SI*1), Y1
+	VMOVUPS      (R9)(SI*2), Y2
+	VMOVUPS      (R10), Y3
+	VMOVUPS      (R10)(SI*1), Y4
+	VMOVUPS      (R10)(SI*2), Y5
+	VADDPS       Y2, Y1, Y6
+	VSUBPS       Y2, Y1, Y1
+	VADDPS       Y4, Y3, Y2
+	VSUBPS       Y4, Y3, Y3
+	VMOVUPS      Y0, Y0
+	VFNMADD231PS wide3f2aaaab<>+0(SB), Y6, Y0
+	VFMADD231PS  wide3eaaaaab<>+0(SB), Y2, Y0
+	VXORPS       Y4, Y4, Y4
+	VFNMADD231PS wide3ef15bef<>+0(SB), Y1, Y4
+	VFMADD231PS  wide3ef15bef<>+0(SB), Y3, Y4
+	VXORPS       Y7, Y7, Y7
+	VFNMADD231PS wide3eaaaaab<>+0(SB), Y6, Y7
+	VFMADD231PS  wide3f2aaaab<>+0(SB), Y2, Y7
+	VMOVUPS      Y5, Y2
+	VFNMADD231PS wide3e715bef<>+0(SB), Y1, Y2
+	VFMADD231PS  wide3f715bef<>+0(SB), Y3, Y2
+	VMOVUPS      Y0, 96(AX)
+	VMOVUPS      Y4, 288(AX)
+	VMOVUPS      Y7, 480(AX)
+	VMOVUPS      Y2, 672(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	VMOVUPS      (R9), Y0
+	VMOVUPS      (R9)(SI*1), Y1
+	VMOVUPS      (R9)(SI*2), Y2
+	VMOVUPS      (R10), Y3
+	VMOVUPS      (R10)(SI*1), Y4
+	VMOVUPS      (R10)(SI*2), Y5
+	VADDPS       Y2, Y1, Y6
+	VSUBPS       Y2, Y1, Y1
+	VADDPS       Y4, Y3, Y2
+	VSUBPS       Y4, Y3, Y3
+	VMOVUPS      Y0, Y0
+	VFNMADD231PS wide3f2aaaab<>+0(SB), Y6, Y0
+	VFMADD231PS  wide3eaaaaab<>+0(SB), Y2, Y0
+	VXORPS       Y4, Y4, Y4
+	VFNMADD231PS wide3ef15bef<>+0(SB), Y1, Y4
+	VFMADD231PS  wide3ef15bef<>+0(SB), Y3, Y4
+	VXORPS       Y7, Y7, Y7
+	VFNMADD231PS wide3eaaaaab<>+0(SB), Y6, Y7
+	VFMADD231PS  wide3f2aaaab<>+0(SB), Y2, Y7
+	VMOVUPS      Y5, Y2
+	VFNMADD231PS wide3e715bef<>+0(SB), Y1, Y2
+	VFMADD231PS  wide3f715bef<>+0(SB), Y3, Y2
+	VMOVUPS      Y0, 128(AX)
+	VMOVUPS      Y4, 320(AX)
+	VMOVUPS      Y7, 512(AX)
+	VMOVUPS      Y2, 704(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	VMOVUPS      (R9), Y0
+	VMOVUPS      (R9)(SI*1), Y1
+	VMOVUPS      (R9)(SI*2), Y2
+	VMOVUPS      (R10), Y3
+	VMOVUPS      (R10)(SI*1), Y4
+	VMOVUPS      (R10)(SI*2), Y5
+	VADDPS       Y2, Y1, Y6
+	VSUBPS       Y2, Y1, Y1
+	VADDPS       Y4, Y3, Y2
+	VSUBPS       Y4, Y3, Y3
+	VMOVUPS      Y0, Y0
+	VFNMADD231PS wide3f2aaaab<>+0(SB), Y6, Y0
+	VFMADD231PS  wide3eaaaaab<>+0(SB), Y2, Y0
+	VXORPS       Y4, Y4, Y4
+	VFNMADD231PS wide3ef15bef<>+0(SB), Y1, Y4
+	VFMADD231PS  wide3ef15bef<>+0(SB), Y3, Y4
+	VXORPS       Y7, Y7, Y7
+	VFNMADD231PS wide3eaaaaab<>+0(SB), Y6, Y7
+	VFMADD231PS  wide3f2aaaab<>+0(SB), Y2, Y7
+	VMOVUPS      Y5, Y2
+	VFNMADD231PS wide3e715bef<>+0(SB), Y1, Y2
+	VFMADD231PS  wide3f715bef<>+0(SB), Y3, Y2
+	VMOVUPS      Y0, 160(AX)
+	VMOVUPS      Y4, 352(AX)
+	VMOVUPS      Y7, 544(AX)
+	VMOVUPS      Y2, 736(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	MOVQ         DX, R9
+	LEAQ         (DX)(R12*1), R10
+	VMOVUPS      (AX), Y0
+	VMOVUPS      32(AX), Y1
+	VMOVUPS      64(AX), Y2
+	VMOVUPS      96(AX), Y3
+	VMOVUPS      128(AX), Y4
+	VMOVUPS      160(AX), Y5
+	VADDPS       Y2, Y1, Y6
+	VSUBPS       Y2, Y1, Y1
+	VADDPS       Y4, Y3, Y2
+	VSUBPS       Y4, Y3, Y3
+	VMOVUPS      Y0, Y0
+	VFNMADD231PS wide3f2aaaab<>+0(SB), Y6, Y0
+	VFMADD231PS  wide3eaaaaab<>+0(SB), Y2, Y0
+	VXORPS       Y4, Y4, Y4
+	VFNMADD231PS wide3ef15bef<>+0(SB), Y1, Y4
+	VFMADD231PS  wide3ef15bef<>+0(SB), Y3, Y4
+	VXORPS       Y7, Y7, Y7
+	VFNMADD231PS wide3eaaaaab<>+0(SB), Y6, Y7
+	VFMADD231PS  wide3f2aaaab<>+0(SB), Y2, Y7
+	VMOVUPS      Y5, Y2
+	VFNMADD231PS wide3e715bef<>+0(SB), Y1, Y2
+	VFMADD231PS  wide3f715bef<>+0(SB), Y3, Y2
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y4, (R9)(R11*1)
+	VMOVUPS      Y7, (R9)(R11*2)
+	VMOVUPS      Y2, (R10)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      192(AX), Y0
+	VMOVUPS      224(AX), Y1
+	VMOVUPS      256(AX), Y2
+	VMOVUPS      288(AX), Y3
+	VMOVUPS      320(AX), Y4
+	VMOVUPS      352(AX), Y5
+	VADDPS       Y2, Y1, Y6
+	VSUBPS       Y2, Y1, Y1
+	VADDPS       Y4, Y3, Y2
+	VSUBPS       Y4, Y3, Y3
+	VMOVUPS      Y0, Y0
+	VFNMADD231PS wide3f2aaaab<>+0(SB), Y6, Y0
+	VFMADD231PS  wide3eaaaaab<>+0(SB), Y2, Y0
+	VXORPS       Y4, Y4, Y4
+	VFNMADD231PS wide3ef15bef<>+0(SB), Y1, Y4
+	VFMADD231PS  wide3ef15bef<>+0(SB), Y3, Y4
+	VXORPS       Y7, Y7, Y7
+	VFNMADD231PS wide3eaaaaab<>+0(SB), Y6, Y7
+	VFMADD231PS  wide3f2aaaab<>+0(SB), Y2, Y7
+	VMOVUPS      Y5, Y2
+	VFNMADD231PS wide3e715bef<>+0(SB), Y1, Y2
+	VFMADD231PS  wide3f715bef<>+0(SB), Y3, Y2
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y4, (R9)(R11*1)
+	VMOVUPS      Y7, (R9)(R11*2)
+	VMOVUPS      Y2, (R10)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      384(AX), Y0
+	VMOVUPS      416(AX), Y1
+	VMOVUPS      448(AX), Y2
+	VMOVUPS      480(AX), Y3
+	VMOVUPS      512(AX), Y4
+	VMOVUPS      544(AX), Y5
+	VADDPS       Y2, Y1, Y6
+	VSUBPS       Y2, Y1, Y1
+	VADDPS       Y4, Y3, Y2
+	VSUBPS       Y4, Y3, Y3
+	VMOVUPS      Y0, Y0
+	VFNMADD231PS wide3f2aaaab<>+0(SB), Y6, Y0
+	VFMADD231PS  wide3eaaaaab<>+0(SB), Y2, Y0
+	VXORPS       Y4, Y4, Y4
+	VFNMADD231PS wide3ef15bef<>+0(SB), Y1, Y4
+	VFMADD231PS  wide3ef15bef<>+0(SB), Y3, Y4
+	VXORPS       Y7, Y7, Y7
+	VFNMADD231PS wide3eaaaaab<>+0(SB), Y6, Y7
+	VFMADD231PS  wide3f2aaaab<>+0(SB), Y2, Y7
+	VMOVUPS      Y5, Y2
+	VFNMADD231PS wide3e715bef<>+0(SB), Y1, Y2
+	VFMADD231PS  wide3f715bef<>+0(SB), Y3, Y2
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y4, (R9)(R11*1)
+	VMOVUPS      Y7, (R9)(R11*2)
+	VMOVUPS      Y2, (R10)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      576(AX), Y0
+	VMOVUPS      608(AX), Y1
+	VMOVUPS      640(AX), Y2
+	VMOVUPS      672(AX), Y3
+	VMOVUPS      704(AX), Y4
+	VMOVUPS      736(AX), Y5
+	VADDPS       Y2, Y1, Y6
+	VSUBPS       Y2, Y1, Y1
+	VADDPS       Y4, Y3, Y2
+	VSUBPS       Y4, Y3, Y3
+	VMOVUPS      Y0, Y0
+	VFNMADD231PS wide3f2aaaab<>+0(SB), Y6, Y0
+	VFMADD231PS  wide3eaaaaab<>+0(SB), Y2, Y0
+	VXORPS       Y4, Y4, Y4
+	VFNMADD231PS wide3ef15bef<>+0(SB), Y1, Y4
+	VFMADD231PS  wide3ef15bef<>+0(SB), Y3, Y4
+	VXORPS       Y7, Y7, Y7
+	VFNMADD231PS wide3eaaaaab<>+0(SB), Y6, Y7
+	VFMADD231PS  wide3f2aaaab<>+0(SB), Y2, Y7
+	VMOVUPS      Y5, Y2
+	VFNMADD231PS wide3e715bef<>+0(SB), Y1, Y2
+	VFMADD231PS  wide3f715bef<>+0(SB), Y3, Y2
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y4, (R9)(R11*1)
+	VMOVUPS      Y7, (R9)(R11*2)
+	VMOVUPS      Y2, (R10)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	ADDQ         $0x20, CX
+	ADDQ         $0x20, DX
+	SUBQ         $0x08, BX
+	JNZ          loop
+	VZEROUPPER
+	RET
+
+DATA wide3f2aaaab<>+0(SB)/4, $0x3f2aaaab
+DATA wide3f2aaaab<>+4(SB)/4, $0x3f2aaaab
+DATA wide3f2aaaab<>+8(SB)/4, $0x3f2aaaab
+DATA wide3f2aaaab<>+12(SB)/4, $0x3f2aaaab
+DATA wide3f2aaaab<>+16(SB)/4, $0x3f2aaaab
+DATA wide3f2aaaab<>+20(SB)/4, $0x3f2aaaab
+DATA wide3f2aaaab<>+24(SB)/4, $0x3f2aaaab
+DATA wide3f2aaaab<>+28(SB)/4, $0x3f2aaaab
+GLOBL wide3f2aaaab<>(SB), RODATA|NOPTR, $32
+
+DATA wide3eaaaaab<>+0(SB)/4, $0x3eaaaaab
+DATA wide3eaaaaab<>+4(SB)/4, $0x3eaaaaab
+DATA wide3eaaaaab<>+8(SB)/4, $0x3eaaaaab
+DATA wide3eaaaaab<>+12(SB)/4, $0x3eaaaaab
+DATA wide3eaaaaab<>+16(SB)/4, $0x3eaaaaab
+DATA wide3eaaaaab<>+20(SB)/4, $0x3eaaaaab
+DATA wide3eaaaaab<>+24(SB)/4, $0x3eaaaaab
+DATA wide3eaaaaab<>+28(SB)/4, $0x3eaaaaab
+GLOBL wide3eaaaaab<>(SB), RODATA|NOPTR, $32
+
+DATA wide3ef15bef<>+0(SB)/4, $0x3ef15bef
+DATA wide3ef15bef<>+4(SB)/4, $0x3ef15bef
+DATA wide3ef15bef<>+8(SB)/4, $0x3ef15bef
+DATA wide3ef15bef<>+12(SB)/4, $0x3ef15bef
+DATA wide3ef15bef<>+16(SB)/4, $0x3ef15bef
+DATA wide3ef15bef<>+20(SB)/4, $0x3ef15bef
+DATA wide3ef15bef<>+24(SB)/4, $0x3ef15bef
+DATA wide3ef15bef<>+28(SB)/4, $0x3ef15bef
+GLOBL wide3ef15bef<>(SB), RODATA|NOPTR, $32
+
+DATA wide3e715bef<>+0(SB)/4, $0x3e715bef
+DATA wide3e715bef<>+4(SB)/4, $0x3e715bef
+DATA wide3e715bef<>+8(SB)/4, $0x3e715bef
+DATA wide3e715bef<>+12(SB)/4, $0x3e715bef
+DATA wide3e715bef<>+16(SB)/4, $0x3e715bef
+DATA wide3e715bef<>+20(SB)/4, $0x3e715bef
+DATA wide3e715bef<>+24(SB)/4, $0x3e715bef
+DATA wide3e715bef<>+28(SB)/4, $0x3e715bef
+GLOBL wide3e715bef<>(SB), RODATA|NOPTR, $32
+
+DATA wide3f715bef<>+0(SB)/4, $0x3f715bef
+DATA wide3f715bef<>+4(SB)/4, $0x3f715bef
+DATA wide3f715bef<>+8(SB)/4, $0x3f715bef
+DATA wide3f715bef<>+12(SB)/4, $0x3f715bef
+DATA wide3f715bef<>+16(SB)/4, $0x3f715bef
+DATA wide3f715bef<>+20(SB)/4, $0x3f715bef
+DATA wide3f715bef<>+24(SB)/4, $0x3f715bef
+DATA wide3f715bef<>+28(SB)/4, $0x3f715bef
+GLOBL wide3f715bef<>(SB), RODATA|NOPTR, $32
+
+// func wideOutputBackAVX2(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+// Requires: AVX, FMA3
+TEXT ·wideOutputBackAVX2(SB), $832-56
+	LEAQ (SP), AX
+	ADDQ $0x3f, AX
+	ANDQ $-64, AX
+	MOVQ src+24(FP), CX
+	MOVQ dst+0(FP), DX
+	MOVQ n+48(FP), BX
+	MOVQ srcRow+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ srcCol+40(FP), R8
+	SHLQ $0x02, R8
+	LEAQ (SI)(SI*2), DI
+	MOVQ dstCol+16(FP), R11
+	SHLQ $0x02, R11
+	MOVQ dstRow+8(FP), R13
+	SHLQ $0x02, R13
+	LEAQ (R11)(R11*2), R12
+
+loop:
+	MOVQ         CX, R9
+	LEAQ         (CX)(DI*1), R10
+	VMOVUPS      (R9), Y0
+	VMOVUPS      (R9)(SI*1), Y1
+	VMOVUPS      (R9)(SI*2), Y2
+	VMOVUPS      (R10), Y3
+	VMOVUPS      Y0, Y4
+	VXORPS       Y5, Y5, Y5
+	VFNMADD231PS wide3f2aaaab<>+0(SB), Y0, Y5
+	VFNMADD231PS wide3eaaaaab<>+0(SB), Y2, Y5
+	VMOVUPS      Y3, Y6
+	VFMADD231PS  wide40000000<>+0(SB), Y1, Y6
+	VMOVUPS      Y5, Y7
+	VFNMADD231PS wide3e715bef<>+0(SB), Y6, Y5
+	VFMADD231PS  wide3e715bef<>+0(SB), Y6, Y7
+	VMULPS       wide3eaaaaab<>+0(SB), Y0, Y0
+	VFMADD231PS  wide3f2aaaab<>+0(SB), Y2, Y0
+	VMOVUPS      Y3, Y2
+	VFMADD231PS  wide3f000000<>+0(SB), Y1, Y2
+	VMOVUPS      Y0, Y1
+	VFMADD231PS  wide3f715bef<>+0(SB), Y2, Y0
+	VFNMADD231PS wide3f715bef<>+0(SB), Y2, Y1
+	VMOVUPS      Y3, Y2
+	VMOVUPS      Y4, (AX)
+	VMOVUPS      Y5, 128(AX)
+	VMOVUPS      Y7, 256(AX)
+	VMOVUPS      Y0, 384(AX)
+	VMOVUPS      Y1, 512(AX)
+	VMOVUPS      Y2, 640(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	VMOVUPS      (R9), Y0
+	VMOVUPS      (R9)(SI*1), Y1
+	VMOVUPS      (R9)(SI*2), Y2
+	VMOVUPS      (R10), Y3
+	VMOVUPS      Y0, Y4
+	VXORPS       Y5, Y5, Y5
+	VFNMADD231PS wide3f2aaaab<>+0(SB), Y0, Y5
+	VFNMADD231PS wide3eaaaaab<>+0(SB), Y2, Y5
+	VMOVUPS      Y3, Y6
+	VFMADD231PS  wide40000000<>+0(SB), Y1, Y6
+	VMOVUPS      Y5, Y7
+	VFNMADD231PS wide3e715bef<>+0(SB), Y6, Y5
+	VFMADD231PS  wide3e715bef<>+0(SB), Y6, Y7
+	VMULPS       wide3eaaaaab<>+0(SB), Y0, Y0
+	VFMADD231PS  wide3f2aaaab<>+0(SB), Y2, Y0
+	VMOVUPS      Y3, Y2
+	VFMADD231PS  wide3f000000<>+0(SB), Y1, Y2
+	VMOVUPS      Y0, Y1
+	VFMADD231PS  wide3f715bef<>+0(SB), Y2, Y0
+	VFNMADD231PS wide3f715bef<>+0(SB), Y2, Y1
+	VMOVUPS      Y3, Y2
+	VMOVUPS      Y4, 32(AX)
+	VMOVUPS      Y5, 160(AX)
+	VMOVUPS      Y7, 288(AX)
+	VMOVUPS      Y0, 416(AX)
+	VMOVUPS      Y1, 544(AX)
+	VMOVUPS      Y2, 672(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	VMOVUPS      (R9), Y0
+	VMOVUPS      (R9)(SI*1), Y1
+	VMOVUPS      (R9)(SI*2), Y2
+	VMOVUPS      (R10), Y3
+	VMOVUPS      Y0, Y4
+	VXORPS       Y5, Y5, Y5
+	VFNMADD231PS wide3f2aaaab<>+0(SB), Y0, Y5
+	VFNMADD231PS wide3eaaaaab<>+0(SB), Y2, Y5
+	VMOVUPS      Y3, Y6
+	VFMADD231PS  wide40000000<>+0(SB), Y1, Y6
+	VMOVUPS      Y5, Y7
+	VFNMADD231PS wide3e715bef<>+0(SB), Y6, Y5
+	VFMADD231PS  wide3e715bef<>+0(SB), Y6, Y7
+	VMULPS       wide3eaaaaab<>+0(SB), Y0, Y0
+	VFMADD231PS  wide3f2aaaab<>+0(SB), Y2, Y0
+	VMOVUPS      Y3, Y2
+	VFMADD231PS  wide3f000000<>+0(SB), Y1, Y2
+	VMOVUPS      Y0, Y1
+	VFMADD231PS  wide3f715bef<>+0(SB), Y2, Y0
+	VFNMADD231PS wide3f715bef<>+0(SB), Y2, Y1
+	VMOVUPS      Y3, Y2
+	VMOVUPS      Y4, 64(AX)
+	VMOVUPS      Y5, 192(AX)
+	VMOVUPS      Y7, 320(AX)
+	VMOVUPS      Y0, 448(AX)
+	VMOVUPS      Y1, 576(AX)
+	VMOVUPS      Y2, 704(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	VMOVUPS      (R9), Y0
+	VMOVUPS      (R9)(SI*1), Y1
+	VMOVUPS      (R9)(SI*2), Y2
+	VMOVUPS      (R10), Y3
+	VMOVUPS      Y0, Y4
+	VXORPS       Y5, Y5, Y5
+	VFNMADD231PS wide3f2aaaab<>+0(SB), Y0, Y5
+	VFNMADD231PS wide3eaaaaab<>+0(SB), Y2, Y5
+	VMOVUPS      Y3, Y6
+	VFMADD231PS  wide40000000<>+0(SB), Y1, Y6
+	VMOVUPS      Y5, Y7
+	VFNMADD231PS wide3e715bef<>+0(SB), Y6, Y5
+	VFMADD231PS  wide3e715bef<>+0(SB), Y6, Y7
+	VMULPS       wide3eaaaaab<>+0(SB), Y0, Y0
+	VFMADD231PS  wide3f2aaaab<>+0(SB), Y2, Y0
+	VMOVUPS      Y3, Y2
+	VFMADD231PS  wide3f000000<>+0(SB), Y1, Y2
+	VMOVUPS      Y0, Y1
+	VFMADD231PS  wide3f715bef<>+0(SB), Y2, Y0
+	VFNMADD231PS wide3f715bef<>+0(SB), Y2, Y1
+	VMOVUPS      Y3, Y2
+	VMOVUPS      Y4, 96(AX)
+	VMOVUPS      Y5, 224(AX)
+	VMOVUPS      Y7, 352(AX)
+	VMOVUPS      Y0, 480(AX)
+	VMOVUPS      Y1, 608(AX)
+	VMOVUPS      Y2, 736(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	MOVQ         DX, R9
+	LEAQ         (DX)(R12*1), R10
+	VMOVUPS      (AX), Y0
+	VMOVUPS      32(AX), Y1
+	VMOVUPS      64(AX), Y2
+	VMOVUPS      96(AX), Y3
+	VMOVUPS      Y0, Y4
+	VXORPS       Y5, Y5, Y5
+	VFNMADD231PS wide3f2aaaab<>+0(SB), Y0, Y5
+	VFNMADD231PS wide3eaaaaab<>+0(SB), Y2, Y5
+	VMOVUPS      Y3, Y6
+	VFMADD231PS  wide40000000<>+0(SB), Y1, Y6
+	VMOVUPS      Y5, Y7
+	VFNMADD231PS wide3e715bef<>+0(SB), Y6, Y5
+	VFMADD231PS  wide3e715bef<>+0(SB), Y6, Y7
+	VMULPS       wide3eaaaaab<>+0(SB), Y0, Y0
+	VFMADD231PS  wide3f2aaaab<>+0(SB), Y2, Y0
+	VMOVUPS      Y3, Y2
+	VFMADD231PS  wide3f000000<>+0(SB), Y1, Y2
+	VMOVUPS      Y0, Y1
+	VFMADD231PS  wide3f715bef<>+0(SB), Y2, Y0
+	VFNMADD231PS wide3f715bef<>+0(SB), Y2, Y1
+	VMOVUPS      Y3, Y2
+	VMOVUPS      Y4, (R9)
+	VMOVUPS      Y5, (R9)(R11*1)
+	VMOVUPS      Y7, (R9)(R11*2)
+	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y1, (R10)(R11*1)
+	VMOVUPS      Y2, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      128(AX), Y0
+	VMOVUPS      160(AX), Y1
+	VMOVUPS      192(AX), Y2
+	VMOVUPS      224(AX), Y3
+	VMOVUPS      Y0, Y4
+	VXORPS       Y5, Y5, Y5
+	VFNMADD231PS wide3f2aaaab<>+0(SB), Y0, Y5
+	VFNMADD231PS wide3eaaaaab<>+0(SB), Y2, Y5
+	VMOVUPS      Y3, Y6
+	VFMADD231PS  wide40000000<>+0(SB), Y1, Y6
+	VMOVUPS      Y5, Y7
+	VFNMADD231PS wide3e715bef<>+0(SB), Y6, Y5
+	VFMADD231PS  wide3e715bef<>+0(SB), Y6, Y7
+	VMULPS       wide3eaaaaab<>+0(SB), Y0, Y0
+	VFMADD231PS  wide3f2aaaab<>+0(SB), Y2, Y0
+	VMOVUPS      Y3, Y2
+	VFMADD231PS  wide3f000000<>+0(SB), Y1, Y2
+	VMOVUPS      Y0, Y1
+	VFMADD231PS  wide3f715bef<>+0(SB), Y2, Y0
+	VFNMADD231PS wide3f715bef<>+0(SB), Y2, Y1
+	VMOVUPS      Y3, Y2
+	VMOVUPS      Y4, (R9)
+	VMOVUPS      Y5, (R9)(R11*1)
+	VMOVUPS      Y7, (R9)(R11*2)
+	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y1, (R10)(R11*1)
+	VMOVUPS      Y2, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      256(AX), Y0
+	VMOVUPS      288(AX), Y1
+	VMOVUPS      320(AX), Y2
+	VMOVUPS      352(AX), Y3
+	VMOVUPS      Y0, Y4
+	VXORPS       Y5, Y5, Y5
+	VFNMADD231PS wide3f2aaaab<>+0(SB), Y0, Y5
+	VFNMADD231PS wide3eaaaaab<>+0(SB), Y2, Y5
+	VMOVUPS      Y3, Y6
+	VFMADD231PS  wide40000000<>+0(SB), Y1, Y6
+	VMOVUPS      Y5, Y7
+	VFNMADD231PS wide3e715bef<>+0(SB), Y6, Y5
+	VFMADD231PS  wide3e715bef<>+0(SB), Y6, Y7
+	VMULPS       wide3eaaaaab<>+0(SB), Y0, Y0
+	VFMADD231PS  wide3f2aaaab<>+0(SB), Y2, Y0
+	VMOVUPS      Y3, Y2
+	VFMADD231PS  wide3f000000<>+0(SB), Y1, Y2
+	VMOVUPS      Y0, Y1
+	VFMADD231PS  wide3f715bef<>+0(SB), Y2, Y0
+	VFNMADD231PS wide3f715bef<>+0(SB), Y2, Y1
+	VMOVUPS      Y3, Y2
+	VMOVUPS      Y4, (R9)
+	VMOVUPS      Y5, (R9)(R11*1)
+	VMOVUPS      Y7, (R9)(R11*2)
+	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y1, (R10)(R11*1)
+	VMOVUPS      Y2, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      384(AX), Y0
+	VMOVUPS      416(AX), Y1
+	VMOVUPS      448(AX), Y2
+	VMOVUPS      480(AX), Y3
+	VMOVUPS      Y0, Y4
+	VXORPS       Y5, Y5, Y5
+	VFNMADD231PS wide3f2aaaab<>+0(SB), Y0, Y5
+	VFNMADD231PS wide3eaaaaab<>+0(SB), Y2, Y5
+	VMOVUPS      Y3, Y6
+	VFMADD231PS  wide40000000<>+0(SB), Y1, Y6
+	VMOVUPS      Y5, Y7
+	VFNMADD231PS wide3e715bef<>+0(SB), Y6, Y5
+	VFMADD231PS  wide3e715bef<>+0(SB), Y6, Y7
+	VMULPS       wide3eaaaaab<>+0(SB), Y0, Y0
+	VFMADD231PS  wide3f2aaaab<>+0(SB), Y2, Y0
+	VMOVUPS      Y3, Y2
+	VFMADD231PS  wide3f000000<>+0(SB), Y1, Y2
+	VMOVUPS      Y0, Y1
+	VFMADD231PS  wide3f715bef<>+0(SB), Y2, Y0
+	VFNMADD231PS wide3f715bef<>+0(SB), Y2, Y1
+	VMOVUPS      Y3, Y2
+	VMOVUPS      Y4, (R9)
+	VMOVUPS      Y5, (R9)(R11*1)
+	VMOVUPS      Y7, (R9)(R11*2)
+	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y1, (R10)(R11*1)
+	VMOVUPS      Y2, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      512(AX), Y0
+	VMOVUPS      544(AX), Y1
+	VMOVUPS      576(AX), Y2
+	VMOVUPS      608(AX), Y3
+	VMOVUPS      Y0, Y4
+	VXORPS       Y5, Y5, Y5
+	VFNMADD231PS wide3f2aaaab<>+0(SB), Y0, Y5
+	VFNMADD231PS wide3eaaaaab<>+0(SB), Y2, Y5
+	VMOVUPS      Y3, Y6
+	VFMADD231PS  wide40000000<>+0(SB), Y1, Y6
+	VMOVUPS      Y5, Y7
+	VFNMADD231PS wide3e715bef<>+0(SB), Y6, Y5
+	VFMADD231PS  wide3e715bef<>+0(SB), Y6, Y7
+	VMULPS       wide3eaaaaab<>+0(SB), Y0, Y0
+	VFMADD231PS  wide3f2aaaab<>+0(SB), Y2, Y0
+	VMOVUPS      Y3, Y2
+	VFMADD231PS  wide3f000000<>+0(SB), Y1, Y2
+	VMOVUPS      Y0, Y1
+	VFMADD231PS  wide3f715bef<>+0(SB), Y2, Y0
+	VFNMADD231PS wide3f715bef<>+0(SB), Y2, Y1
+	VMOVUPS      Y3, Y2
+	VMOVUPS      Y4, (R9)
+	VMOVUPS      Y5, (R9)(R11*1)
+	VMOVUPS      Y7, (R9)(R11*2)
+	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y1, (R10)(R11*1)
+	VMOVUPS      Y2, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      640(AX), Y0
+	VMOVUPS      672(AX), Y1
+	VMOVUPS      704(AX), Y2
+	VMOVUPS      736(AX), Y3
+	VMOVUPS      Y0, Y4
+	VXORPS       Y5, Y5, Y5
+	VFNMADD231PS wide3f2aaaab<>+0(SB), Y0, Y5
+	VFNMADD231PS wide3eaaaaab<>+0(SB), Y2, Y5
+	VMOVUPS      Y3, Y6
+	VFMADD231PS  wide40000000<>+0(SB), Y1, Y6
+	VMOVUPS      Y5, Y7
+	VFNMADD231PS wide3e715bef<>+0(SB), Y6, Y5
+	VFMADD231PS  wide3e715bef<>+0(SB), Y6, Y7
+	VMULPS       wide3eaaaaab<>+0(SB), Y0, Y0
+	VFMADD231PS  wide3f2aaaab<>+0(SB), Y2, Y0
+	VMOVUPS      Y3, Y2
+	VFMADD231PS  wide3f000000<>+0(SB), Y1, Y2
+	VMOVUPS      Y0, Y1
+	VFMADD231PS  wide3f715bef<>+0(SB), Y2, Y0
+	VFNMADD231PS wide3f715bef<>+0(SB), Y2, Y1
+	VMOVUPS      Y3, Y2
+	VMOVUPS      Y4, (R9)
+	VMOVUPS      Y5, (R9)(R11*1)
+	VMOVUPS      Y7, (R9)(R11*2)
+	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y1, (R10)(R11*1)
+	VMOVUPS      Y2, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	ADDQ         $0x20, CX
+	ADDQ         $0x20, DX
+	SUBQ         $0x08, BX
+	JNZ          loop
+	VZEROUPPER
+	RET
+
+// func wideWeightsAVX2(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+// Requires: AVX, FMA3
+TEXT ·wideWeightsAVX2(SB), $640-56
+	LEAQ (SP), AX
+	ADDQ $0x3f, AX
+	ANDQ $-64, AX
+	MOVQ src+24(FP), CX
+	MOVQ dst+0(FP), DX
+	MOVQ n+48(FP), BX
+	MOVQ srcRow+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ srcCol+40(FP), R8
+	SHLQ $0x02, R8
+	LEAQ (SI)(SI*2), DI
+	MOVQ dstCol+16(FP), R11
+	SHLQ $0x02, R11
+	MOVQ dstRow+8(FP), R13
+	SHLQ $0x02, R13
+	LEAQ (R11)(R11*2), R12
+
+loop:
+	MOVQ         CX, R9
+	LEAQ         (CX)(DI*1), R10
+	VMOVUPS      (R9), Y0
+	VMOVUPS      (R9)(SI*1), Y1
+	VMOVUPS      (R9)(SI*2), Y2
+	VMOVUPS      Y0, Y3
+	VMOVUPS      Y0, Y4
+	VFMADD231PS  wide3f000000<>+0(SB), Y2, Y4
+	VMOVUPS      Y1, Y5
+	VMOVUPS      Y4, Y6
+	VFMADD231PS  wide3f3504f3<>+0(SB), Y5, Y4
+	VFNMADD231PS wide3f3504f3<>+0(SB), Y5, Y6
+	VMOVUPS      Y2, Y5
+	VFMADD231PS  wide3f000000<>+0(SB), Y0, Y5
+	VMOVUPS      Y1, Y0
+	VMOVUPS      Y5, Y1
+	VFMADD231PS  wide3f3504f3<>+0(SB), Y0, Y5
+	VFNMADD231PS wide3f3504f3<>+0(SB), Y0, Y1
+	VMOVUPS      Y2, Y0
+	VMOVUPS      Y3, (AX)
+	VMOVUPS      Y4, 96(AX)
+	VMOVUPS      Y6, 192(AX)
+	VMOVUPS      Y5, 288(AX)
+	VMOVUPS      Y1, 384(AX)
+	VMOVUPS      Y0, 480(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	VMOVUPS      (R9), Y0
+	VMOVUPS      (R9)(SI*1), Y1
+	VMOVUPS      (R9)(SI*2), Y2
+	VMOVUPS      Y0, Y3
+	VMOVUPS      Y0, Y4
+	VFMADD231PS  wide3f000000<>+0(SB), Y2, Y4
+	VMOVUPS      Y1, Y5
+	VMOVUPS      Y4, Y6
+	VFMADD231PS  wide3f3504f3<>+0(SB), Y5, Y4
+	VFNMADD231PS wide3f3504f3<>+0(SB), Y5, Y6
+	VMOVUPS      Y2, Y5
+	VFMADD231PS  wide3f000000<>+0(SB), Y0, Y5
+	VMOVUPS      Y1, Y0
+	VMOVUPS      Y5, Y1
+	VFMADD231PS  wide3f3504f3<>+0(SB), Y0, Y5
+	VFNMADD231PS wide3f3504f3<>+0(SB), Y0, Y1
+	VMOVUPS      Y2, Y0
+	VMOVUPS      Y3, 32(AX)
+	VMOVUPS      Y4, 128(AX)
+	VMOVUPS      Y6, 224(AX)
+	VMOVUPS      Y5, 320(AX)
+	VMOVUPS      Y1, 416(AX)
+	VMOVUPS      Y0, 512(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	VMOVUPS      (R9), Y0
+	VMOVUPS      (R9)(SI*1), Y1
+	VMOVUPS      (R9)(SI*2), Y2
+	VMOVUPS      Y0, Y3
+	VMOVUPS      Y0, Y4
+	VFMADD231PS  wide3f000000<>+0(SB), Y2, Y4
+	VMOVUPS      Y1, Y5
+	VMOVUPS      Y4, Y6
+	VFMADD231PS  wide3f3504f3<>+0(SB), Y5, Y4
+	VFNMADD231PS wide3f3504f3<>+0(SB), Y5, Y6
+	VMOVUPS      Y2, Y5
+	VFMADD231PS  wide3f000000<>+0(SB), Y0, Y5
+	VMOVUPS      Y1, Y0
+	VMOVUPS      Y5, Y1
+	VFMADD231PS  wide3f3504f3<>+0(SB), Y0, Y5
+	VFNMADD231PS wide3f3504f3<>+0(SB), Y0, Y1
+	VMOVUPS      Y2, Y0
+	VMOVUPS      Y3, 64(AX)
+	VMOVUPS      Y4, 160(AX)
+	VMOVUPS      Y6, 256(AX)
+	VMOVUPS      Y5, 352(AX)
+	VMOVUPS      Y1, 448(AX)
+	VMOVUPS      Y0, 544(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	MOVQ         DX, R9
+	LEAQ         (DX)(R12*1), R10
+	VMOVUPS      (AX), Y0
+	VMOVUPS      32(AX), Y1
+	VMOVUPS      64(AX), Y2
+	VMOVUPS      Y0, Y3
+	VMOVUPS      Y0, Y4
+	VFMADD231PS  wide3f000000<>+0(SB), Y2, Y4
+	VMOVUPS      Y1, Y5
+	VMOVUPS      Y4, Y6
+	VFMADD231PS  wide3f3504f3<>+0(SB), Y5, Y4
+	VFNMADD231PS wide3f3504f3<>+0(SB), Y5, Y6
+	VMOVUPS      Y2, Y5
+	VFMADD231PS  wide3f000000<>+0(SB), Y0, Y5
+	VMOVUPS      Y1, Y0
+	VMOVUPS      Y5, Y1
+	VFMADD231PS  wide3f3504f3<>+0(SB), Y0, Y5
+	VFNMADD231PS wide3f3504f3<>+0(SB), Y0, Y1
+	VMOVUPS      Y2, Y0
+	VMOVUPS      Y3, (R9)
+	VMOVUPS      Y4, (R9)(R11*1)
+	VMOVUPS      Y6, (R9)(R11*2)
+	VMOVUPS      Y5, (R10)
+	VMOVUPS      Y1, (R10)(R11*1)
+	VMOVUPS      Y0, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      96(AX), Y0
+	VMOVUPS      128(AX), Y1
+	VMOVUPS      160(AX), Y2
+	VMOVUPS      Y0, Y3
+	VMOVUPS      Y0, Y4
+	VFMADD231PS  wide3f000000<>+0(SB), Y2, Y4
+	VMOVUPS      Y1, Y5
+	VMOVUPS      Y4, Y6
+	VFMADD231PS  wide3f3504f3<>+0(SB), Y5, Y4
+	VFNMADD231PS wide3f3504f3<>+0(SB), Y5, Y6
+	VMOVUPS      Y2, Y5
+	VFMADD231PS  wide3f000000<>+0(SB), Y0, Y5
+	VMOVUPS      Y1, Y0
+	VMOVUPS      Y5, Y1
+	VFMADD231PS  wide3f3504f3<>+0(SB), Y0, Y5
+	VFNMADD231PS wide3f3504f3<>+0(SB), Y0, Y1
+	VMOVUPS      Y2, Y0
+	VMOVUPS      Y3, (R9)
+	VMOVUPS      Y4, (R9)(R11*1)
+	VMOVUPS      Y6, (R9)(R11*2)
+	VMOVUPS      Y5, (R10)
+	VMOVUPS      Y1, (R10)(R11*1)
+	VMOVUPS      Y0, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      192(AX), Y0
+	VMOVUPS      224(AX), Y1
+	VMOVUPS      256(AX), Y2
+	VMOVUPS      Y0, Y3
+	VMOVUPS      Y0, Y4
+	VFMADD231PS  wide3f000000<>+0(SB), Y2, Y4
+	VMOVUPS      Y1, Y5
+	VMOVUPS      Y4, Y6
+	VFMADD231PS  wide3f3504f3<>+0(SB), Y5, Y4
+	VFNMADD231PS wide3f3504f3<>+0(SB), Y5, Y6
+	VMOVUPS      Y2, Y5
+	VFMADD231PS  wide3f000000<>+0(SB), Y0, Y5
+	VMOVUPS      Y1, Y0
+	VMOVUPS      Y5, Y1
+	VFMADD231PS  wide3f3504f3<>+0(SB), Y0, Y5
+	VFNMADD231PS wide3f3504f3<>+0(SB), Y0, Y1
+	VMOVUPS      Y2, Y0
+	VMOVUPS      Y3, (R9)
+	VMOVUPS      Y4, (R9)(R11*1)
+	VMOVUPS      Y6, (R9)(R11*2)
+	VMOVUPS      Y5, (R10)
+	VMOVUPS      Y1, (R10)(R11*1)
+	VMOVUPS      Y0, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      288(AX), Y0
+	VMOVUPS      320(AX), Y1
+	VMOVUPS      352(AX), Y2
+	VMOVUPS      Y0, Y3
+	VMOVUPS      Y0, Y4
+	VFMADD231PS  wide3f000000<>+0(SB), Y2, Y4
+	VMOVUPS      Y1, Y5
+	VMOVUPS      Y4, Y6
+	VFMADD231PS  wide3f3504f3<>+0(SB), Y5, Y4
+	VFNMADD231PS wide3f3504f3<>+0(SB), Y5, Y6
+	VMOVUPS      Y2, Y5
+	VFMADD231PS  wide3f000000<>+0(SB), Y0, Y5
+	VMOVUPS      Y1, Y0
+	VMOVUPS      Y5, Y1
+	VFMADD231PS  wide3f3504f3<>+0(SB), Y0, Y5
+	VFNMADD231PS wide3f3504f3<>+0(SB), Y0, Y1
+	VMOVUPS      Y2, Y0
+	VMOVUPS      Y3, (R9)
+	VMOVUPS      Y4, (R9)(R11*1)
+	VMOVUPS      Y6, (R9)(R11*2)
+	VMOVUPS      Y5, (R10)
+	VMOVUPS      Y1, (R10)(R11*1)
+	VMOVUPS      Y0, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      384(AX), Y0
+	VMOVUPS      416(AX), Y1
+	VMOVUPS      448(AX), Y2
+	VMOVUPS      Y0, Y3
+	VMOVUPS      Y0, Y4
+	VFMADD231PS  wide3f000000<>+0(SB), Y2, Y4
+	VMOVUPS      Y1, Y5
+	VMOVUPS      Y4, Y6
+	VFMADD231PS  wide3f3504f3<>+0(SB), Y5, Y4
+	VFNMADD231PS wide3f3504f3<>+0(SB), Y5, Y6
+	VMOVUPS      Y2, Y5
+	VFMADD231PS  wide3f000000<>+0(SB), Y0, Y5
+	VMOVUPS      Y1, Y0
+	VMOVUPS      Y5, Y1
+	VFMADD231PS  wide3f3504f3<>+0(SB), Y0, Y5
+	VFNMADD231PS wide3f3504f3<>+0(SB), Y0, Y1
+	VMOVUPS      Y2, Y0
+	VMOVUPS      Y3, (R9)
+	VMOVUPS      Y4, (R9)(R11*1)
+	VMOVUPS      Y6, (R9)(R11*2)
+	VMOVUPS      Y5, (R10)
+	VMOVUPS      Y1, (R10)(R11*1)
+	VMOVUPS      Y0, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      480(AX), Y0
+	VMOVUPS      512(AX), Y1
+	VMOVUPS      544(AX), Y2
+	VMOVUPS      Y0, Y3
+	VMOVUPS      Y0, Y4
+	VFMADD231PS  wide3f000000<>+0(SB), Y2, Y4
+	VMOVUPS      Y1, Y5
+	VMOVUPS      Y4, Y6
+	VFMADD231PS  wide3f3504f3<>+0(SB), Y5, Y4
+	VFNMADD231PS wide3f3504f3<>+0(SB), Y5, Y6
+	VMOVUPS      Y2, Y5
+	VFMADD231PS  wide3f000000<>+0(SB), Y0, Y5
+	VMOVUPS      Y1, Y0
+	VMOVUPS      Y5, Y1
+	VFMADD231PS  wide3f3504f3<>+0(SB), Y0, Y5
+	VFNMADD231PS wide3f3504f3<>+0(SB), Y0, Y1
+	VMOVUPS      Y2, Y0
+	VMOVUPS      Y3, (R9)
+	VMOVUPS      Y4, (R9)(R11*1)
+	VMOVUPS      Y6, (R9)(R11*2)
+	VMOVUPS      Y5, (R10)
+	VMOVUPS      Y1, (R10)(R11*1)
+	VMOVUPS      Y0, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	ADDQ         $0x20, CX
+	ADDQ         $0x20, DX
+	SUBQ         $0x08, BX
+	JNZ          loop
+	VZEROUPPER
+	RET
+
+// func wideWeightsBackAVX2(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+// Requires: AVX, FMA3
+TEXT ·wideWeightsBackAVX2(SB), $640-56
+	LEAQ (SP), AX
+	ADDQ $0x3f, AX
+	ANDQ $-64, AX
+	MOVQ src+24(FP), CX
+	MOVQ dst+0(FP), DX
+	MOVQ n+48(FP), BX
+	MOVQ srcRow+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ srcCol+40(FP), R8
+	SHLQ $0x02, R8
+	LEAQ (SI)(SI*2), DI
+	MOVQ dstCol+16(FP), R11
+	SHLQ $0x02, R11
+	MOVQ dstRow+8(FP), R13
+	SHLQ $0x02, R13
+	LEAQ (R11)(R11*2), R12
+
+loop:
+	MOVQ        CX, R9
+	LEAQ        (CX)(DI*1), R10
+	VMOVUPS     (R9), Y0
+	VMOVUPS     (R9)(SI*1), Y1
+	VMOVUPS     (R9)(SI*2), Y2
+	VMOVUPS     (R10), Y3
+	VMOVUPS     (R10)(SI*1), Y4
+	VMOVUPS     (R10)(SI*2), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMOVUPS     Y6, Y4
+	VADDPS      Y0, Y4, Y4
+	VFMADD231PS wide3f000000<>+0(SB), Y2, Y4
+	VMULPS      wide3f3504f3<>+0(SB), Y1, Y0
+	VFMADD231PS wide3f3504f3<>+0(SB), Y3, Y0
+	VMOVUPS     Y5, Y1
+	VFMADD231PS wide3f000000<>+0(SB), Y6, Y1
+	VADDPS      Y2, Y1, Y1
+	VMOVUPS     Y4, (AX)
+	VMOVUPS     Y0, 192(AX)
+	VMOVUPS     Y1, 384(AX)
+	ADDQ        R8, R9
+	ADDQ        R8, R10
+	VMOVUPS     (R9), Y0
+	VMOVUPS     (R9)(SI*1), Y1
+	VMOVUPS     (R9)(SI*2), Y2
+	VMOVUPS     (R10), Y3
+	VMOVUPS     (R10)(SI*1), Y4
+	VMOVUPS     (R10)(SI*2), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMOVUPS     Y6, Y4
+	VADDPS      Y0, Y4, Y4
+	VFMADD231PS wide3f000000<>+0(SB), Y2, Y4
+	VMULPS      wide3f3504f3<>+0(SB), Y1, Y0
+	VFMADD231PS wide3f3504f3<>+0(SB), Y3, Y0
+	VMOVUPS     Y5, Y1
+	VFMADD231PS wide3f000000<>+0(SB), Y6, Y1
+	VADDPS      Y2, Y1, Y1
+	VMOVUPS     Y4, 32(AX)
+	VMOVUPS     Y0, 224(AX)
+	VMOVUPS     Y1, 416(AX)
+	ADDQ        R8, R9
+	ADDQ        R8, R10
+	VMOVUPS     (R9), Y0
+	VMOVUPS     (R9)(SI*1), Y1
+	VMOVUPS     (R9)(SI*2), Y2
+	VMOVUPS     (R10), Y3
+	VMOVUPS     (R10)(SI*1), Y4
+	VMOVUPS     (R10)(SI*2), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMOVUPS     Y6, Y4
+	VADDPS      Y0, Y4, Y4
+	VFMADD231PS wide3f000000<>+0(SB), Y2, Y4
+	VMULPS      wide3f3504f3<>+0(SB), Y1, Y0
+	VFMADD231PS wide3f3504f3<>+0(SB), Y3, Y0
+	VMOVUPS     Y5, Y1
+	VFMADD231PS wide3f000000<>+0(SB), Y6, Y1
+	VADDPS      Y2, Y1, Y1
+	VMOVUPS     Y4, 64(AX)
+	VMOVUPS     Y0, 256(AX)
+	VMOVUPS     Y1, 448(AX)
+	ADDQ        R8, R9
+	ADDQ        R8, R10
+	VMOVUPS     (R9), Y0
+	VMOVUPS     (R9)(SI*1), Y1
+	VMOVUPS     (R9)(SI*2), Y2
+	VMOVUPS     (R10), Y3
+	VMOVUPS     (R10)(SI*1), Y4
+	VMOVUPS     (R10)(SI*2), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMOVUPS     Y6, Y4
+	VADDPS      Y0, Y4, Y4
+	VFMADD231PS wide3f000000<>+0(SB), Y2, Y4
+	VMULPS      wide3f3504f3<>+0(SB), Y1, Y0
+	VFMADD231PS wide3f3504f3<>+0(SB), Y3, Y0
+	VMOVUPS     Y5, Y1
+	VFMADD231PS wide3f000000<>+0(SB), Y6, Y1
+	VADDPS      Y2, Y1, Y1
+	VMOVUPS     Y4, 96(AX)
+	VMOVUPS     Y0, 288(AX)
+	VMOVUPS     Y1, 480(AX)
+	ADDQ        R8, R9
+	ADDQ        R8, R10
+	VMOVUPS     (R9), Y0
+	VMOVUPS     (R9)(SI*1), Y1
+	VMOVUPS     (R9)(SI*2), Y2
+	VMOVUPS     (R10), Y3
+	VMOVUPS     (R10)(SI*1), Y4
+	VMOVUPS     (R10)(SI*2), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMOVUPS     Y6, Y4
+	VADDPS      Y0, Y4, Y4
+	VFMADD231PS wide3f000000<>+0(SB), Y2, Y4
+	VMULPS      wide3f3504f3<>+0(SB), Y1, Y0
+	VFMADD231PS wide3f3504f3<>+0(SB), Y3, Y0
+	VMOVUPS     Y5, Y1
+	VFMADD231PS wide3f000000<>+0(SB), Y6, Y1
+	VADDPS      Y2, Y1, Y1
+	VMOVUPS     Y4, 128(AX)
+	VMOVUPS     Y0, 320(AX)
+	VMOVUPS     Y1, 512(AX)
+	ADDQ        R8, R9
+	ADDQ        R8, R10
+	VMOVUPS     (R9), Y0
+	VMOVUPS     (R9)(SI*1), Y1
+	VMOVUPS     (R9)(SI*2), Y2
+	VMOVUPS     (R10), Y3
+	VMOVUPS     (R10)(SI*1), Y4
+	VMOVUPS     (R10)(SI*2), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMOVUPS     Y6, Y4
+	VADDPS      Y0, Y4, Y4
+	VFMADD231PS wide3f000000<>+0(SB), Y2, Y4
+	VMULPS      wide3f3504f3<>+0(SB), Y1, Y0
+	VFMADD231PS wide3f3504f3<>+0(SB), Y3, Y0
+	VMOVUPS     Y5, Y1
+	VFMADD231PS wide3f000000<>+0(SB), Y6, Y1
+	VADDPS      Y2, Y1, Y1
+	VMOVUPS     Y4, 160(AX)
+	VMOVUPS     Y0, 352(AX)
+	VMOVUPS     Y1, 544(AX)
+	ADDQ        R8, R9
+	ADDQ        R8, R10
+	MOVQ        DX, R9
+	LEAQ        (DX)(R12*1), R10
+	VMOVUPS     (AX), Y0
+	VMOVUPS     32(AX), Y1
+	VMOVUPS     64(AX), Y2
+	VMOVUPS     96(AX), Y3
+	VMOVUPS     128(AX), Y4
+	VMOVUPS     160(AX), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMOVUPS     Y6, Y4
+	VADDPS      Y0, Y4, Y4
+	VFMADD231PS wide3f000000<>+0(SB), Y2, Y4
+	VMULPS      wide3f3504f3<>+0(SB), Y1, Y0
+	VFMADD231PS wide3f3504f3<>+0(SB), Y3, Y0
+	VMOVUPS     Y5, Y1
+	VFMADD231PS wide3f000000<>+0(SB), Y6, Y1
+	VADDPS      Y2, Y1, Y1
+	VMOVUPS     Y4, (R9)
+	VMOVUPS     Y0, (R9)(R11*1)
+	VMOVUPS     Y1, (R9)(R11*2)
+	ADDQ        R13, R9
+	ADDQ        R13, R10
+	VMOVUPS     192(AX), Y0
+	VMOVUPS     224(AX), Y1
+	VMOVUPS     256(AX), Y2
+	VMOVUPS     288(AX), Y3
+	VMOVUPS     320(AX), Y4
+	VMOVUPS     352(AX), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMOVUPS     Y6, Y4
+	VADDPS      Y0, Y4, Y4
+	VFMADD231PS wide3f000000<>+0(SB), Y2, Y4
+	VMULPS      wide3f3504f3<>+0(SB), Y1, Y0
+	VFMADD231PS wide3f3504f3<>+0(SB), Y3, Y0
+	VMOVUPS     Y5, Y1
+	VFMADD231PS wide3f000000<>+0(SB), Y6, Y1
+	VADDPS      Y2, Y1, Y1
+	VMOVUPS     Y4, (R9)
+	VMOVUPS     Y0, (R9)(R11*1)
+	VMOVUPS     Y1, (R9)(R11*2)
+	ADDQ        R13, R9
+	ADDQ        R13, R10
+	VMOVUPS     384(AX), Y0
+	VMOVUPS     416(AX), Y1
+	VMOVUPS     448(AX), Y2
+	VMOVUPS     480(AX), Y3
+	VMOVUPS     512(AX), Y4
+	VMOVUPS     544(AX), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMOVUPS     Y6, Y4
+	VADDPS      Y0, Y4, Y4
+	VFMADD231PS wide3f000000<>+0(SB), Y2, Y4
+	VMULPS      wide3f3504f3<>+0(SB), Y1, Y0
+	VFMADD231PS wide3f3504f3<>+0(SB), Y3, Y0
+	VMOVUPS     Y5, Y1
+	VFMADD231PS wide3f000000<>+0(SB), Y6, Y1
+	VADDPS      Y2, Y1, Y1
+	VMOVUPS     Y4, (R9)
+	VMOVUPS     Y0, (R9)(R11*1)
+	VMOVUPS     Y1, (R9)(R11*2)
+	ADDQ        R13, R9
+	ADDQ        R13, R10
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, DX
+	SUBQ        $0x08, BX
+	JNZ         loop
+	VZEROUPPER
+	RET
+
+// func wideInputAVX512(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+// Requires: AVX, AVX512F
+TEXT ·wideInputAVX512(SB), $2368-56
+	LEAQ         (SP), AX
+	ADDQ         $0x3f, AX
+	ANDQ         $-64, AX
+	MOVQ         src+24(FP), CX
+	MOVQ         dst+0(FP), DX
+	MOVQ         n+48(FP), BX
+	MOVQ         srcRow+32(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         srcCol+40(FP), R8
+	SHLQ         $0x02, R8
+	LEAQ         (SI)(SI*2), DI
+	MOVQ         dstCol+16(FP), R11
+	SHLQ         $0x02, R11
+	MOVQ         dstRow+8(FP), R13
+	SHLQ         $0x02, R13
+	LEAQ         (R11)(R11*2), R12
+	VBROADCASTSS wide40200000<>+0(SB), Z0
+	VBROADCASTSS wide40000000<>+0(SB), Z1
+	VBROADCASTSS wide3f3504f3<>+0(SB), Z2
+	VBROADCASTSS wide3f000000<>+0(SB), Z3
+	VBROADCASTSS wide3fb504f3<>+0(SB), Z4
+
+loop:
+	MOVQ         CX, R9
+	LEAQ         (CX)(DI*1), R10
+	VMOVUPS      (R9), Z5
+	VMOVUPS      (R9)(SI*1), Z6
+	VMOVUPS      (R9)(SI*2), Z7
+	VMOVUPS      (R10), Z8
+	VMOVUPS      (R10)(SI*1), Z9
+	VMOVUPS      (R10)(SI*2), Z10
+	VMOVUPS      Z9, Z11
+	VADDPS       Z5, Z11, Z11
+	VFNMADD231PS Z0, Z7, Z11
+	VMOVUPS      Z9, Z5
+	VFNMADD231PS Z1, Z7, Z5
+	VMOVUPS      Z8, Z12
+	VFNMADD231PS Z1, Z6, Z12
+	VMOVUPS      Z5, Z13
+	VFMADD231PS  Z2, Z12, Z5
+	VFNMADD231PS Z2, Z12, Z13
+	VMOVUPS      Z9, Z9
+	VFNMADD231PS Z3, Z7, Z9
+	VMOVUPS      Z8, Z7
+	VFNMADD231PS Z3, Z6, Z7
+	VMOVUPS      Z9, Z12
+	VFMADD231PS  Z4, Z7, Z9
+	VFNMADD231PS Z4, Z7, Z12
+	VMOVUPS      Z10, Z7
+	VADDPS       Z6, Z7, Z7
+	VFNMADD231PS Z0, Z8, Z7
+	VMOVUPS      Z11, (AX)
+	VMOVUPS      Z5, 384(AX)
+	VMOVUPS      Z13, 768(AX)
+	VMOVUPS      Z9, 1152(AX)
+	VMOVUPS      Z12, 1536(AX)
+	VMOVUPS      Z7, 1920(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	VMOVUPS      (R9), Z5
+	VMOVUPS      (R9)(SI*1), Z6
+	VMOVUPS      (R9)(SI*2), Z7
+	VMOVUPS      (R10), Z8
+	VMOVUPS      (R10)(SI*1), Z9
+	VMOVUPS      (R10)(SI*2), Z10
+	VMOVUPS      Z9, Z11
+	VADDPS       Z5, Z11, Z11
+	VFNMADD231PS Z0, Z7, Z11
+	VMOVUPS      Z9, Z5
+	VFNMADD231PS Z1, Z7, Z5
+	VMOVUPS      Z8, Z12
+	VFNMADD231PS Z1, Z6, Z12
+	VMOVUPS      Z5, Z13
+	VFMADD231PS  Z2, Z12, Z5
+	VFNMADD231PS Z2, Z12, Z13
+	VMOVUPS      Z9, Z9
+	VFNMADD231PS Z3, Z7, Z9
+	VMOVUPS      Z8, Z7
+	VFNMADD231PS Z3, Z6, Z7
+	VMOVUPS      Z9, Z12
+	VFMADD231PS  Z4, Z7, Z9
+	VFNMADD231PS Z4, Z7, Z12
+	VMOVUPS      Z10, Z7
+	VADDPS       Z6, Z7, Z7
+	VFNMADD231PS Z0, Z8, Z7
+	VMOVUPS      Z11, 64(AX)
+	VMOVUPS      Z5, 448(AX)
+	VMOVUPS      Z13, 832(AX)
+	VMOVUPS      Z9, 1216(AX)
+	VMOVUPS      Z12, 1600(AX)
+	VMOVUPS      Z7, 1984(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	VMOVUPS      (R9), Z5
+	VMOVUPS      (R9)(SI*1), Z6
+	VMOVUPS      (R9)(SI*2), Z7
+	VMOVUPS      (R10), Z8
+	VMOVUPS      (R10)(SI*1), Z9
+	VMOVUPS      (R10)(SI*2), Z10
+	VMOVUPS      Z9, Z11
+	VADDPS       Z5, Z11, Z11
+	VFNMADD231PS Z0, Z7, Z11
+	VMOVUPS      Z9, Z5
+	VFNMADD231PS Z1, Z7, Z5
+	VMOVUPS      Z8, Z12
+	VFNMADD231PS Z1, Z6, Z12
+	VMOVUPS      Z5, Z13
+	VFMADD231PS  Z2, Z12, Z5
+	VFNMADD231PS Z2, Z12, Z13
+	VMOVUPS      Z9, Z9
+	VFNMADD231PS Z3, Z7, Z9
+	VMOVUPS      Z8, Z7
+	VFNMADD231PS Z3, Z6, Z7
+	VMOVUPS      Z9, Z12
+	VFMADD231PS  Z4, Z7, Z9
+	VFNMADD231PS Z4, Z7, Z12
+	VMOVUPS      Z10, Z7
+	VADDPS       Z6, Z7, Z7
+	VFNMADD231PS Z0, Z8, Z7
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS      Z5, 512(AX)
+	VMOVUPS      Z13, 896(AX)
+	VMOVUPS      Z9, 1280(AX)
+	VMOVUPS      Z12, 1664(AX)
+	VMOVUPS      Z7, 2048(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	VMOVUPS      (R9), Z5
+	VMOVUPS      (R9)(SI*1), Z6
+	VMOVUPS      (R9)(SI*2), Z7
+	VMOVUPS      (R10), Z8
+	VMOVUPS      (R10)(SI*1), Z9
+	VMOVUPS      (R10)(SI*2), Z10
+	VMOVUPS      Z9, Z11
+	VADDPS       Z5, Z11, Z11
+	VFNMADD231PS Z0, Z7, Z11
+	VMOVUPS      Z9, Z5
+	VFNMADD231PS Z1, Z7, Z5
+	VMOVUPS      Z8, Z12
+	VFNMADD231PS Z1, Z6, Z12
+	VMOVUPS      Z5, Z13
+	VFMADD231PS  Z2, Z12, Z5
+	VFNMADD231PS Z2, Z12, Z13
+	VMOVUPS      Z9, Z9
+	VFNMADD231PS Z3, Z7, Z9
+	VMOVUPS      Z8, Z7
+	VFNMADD231PS Z3, Z6, Z7
+	VMOVUPS      Z9, Z12
+	VFMADD231PS  Z4, Z7, Z9
+	VFNMADD231PS Z4, Z7, Z12
+	VMOVUPS      Z10, Z7
+	VADDPS       Z6, Z7, Z7
+	VFNMADD231PS Z0, Z8, Z7
+	VMOVUPS      Z11, 192(AX)
+	VMOVUPS      Z5, 576(AX)
+	VMOVUPS      Z13, 960(AX)
+	VMOVUPS      Z9, 1344(AX)
+	VMOVUPS      Z12, 1728(AX)
+	VMOVUPS      Z7, 2112(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	VMOVUPS      (R9), Z5
+	VMOVUPS      (R9)(SI*1), Z6
+	VMOVUPS      (R9)(SI*2), Z7
+	VMOVUPS      (R10), Z8
+	VMOVUPS      (R10)(SI*1), Z9
+	VMOVUPS      (R10)(SI*2), Z10
+	VMOVUPS      Z9, Z11
+	VADDPS       Z5, Z11, Z11
+	VFNMADD231PS Z0, Z7, Z11
+	VMOVUPS      Z9, Z5
+	VFNMADD231PS Z1, Z7, Z5
+	VMOVUPS      Z8, Z12
+	VFNMADD231PS Z1, Z6, Z12
+	VMOVUPS      Z5, Z13
+	VFMADD231PS  Z2, Z12, Z5
+	VFNMADD231PS Z2, Z12, Z13
+	VMOVUPS      Z9, Z9
+	VFNMADD231PS Z3, Z7, Z9
+	VMOVUPS      Z8, Z7
+	VFNMADD231PS Z3, Z6, Z7
+	VMOVUPS      Z9, Z12
+	VFMADD231PS  Z4, Z7, Z9
+	VFNMADD231PS Z4, Z7, Z12
+	VMOVUPS      Z10, Z7
+	VADDPS       Z6, Z7, Z7
+	VFNMADD231PS Z0, Z8, Z7
+	VMOVUPS      Z11, 256(AX)
+	VMOVUPS      Z5, 640(AX)
+	VMOVUPS      Z13, 1024(AX)
+	VMOVUPS      Z9, 1408(AX)
+	VMOVUPS      Z12, 1792(AX)
+	VMOVUPS      Z7, 2176(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	VMOVUPS      (R9), Z5
+	VMOVUPS      (R9)(SI*1), Z6
+	VMOVUPS      (R9)(SI*2), Z7
+	VMOVUPS      (R10), Z8
+	VMOVUPS      (R10)(SI*1), Z9
+	VMOVUPS      (R10)(SI*2), Z10
+	VMOVUPS      Z9, Z11
+	VADDPS       Z5, Z11, Z11
+	VFNMADD231PS Z0, Z7, Z11
+	VMOVUPS      Z9, Z5
+	VFNMADD231PS Z1, Z7, Z5
+	VMOVUPS      Z8, Z12
+	VFNMADD231PS Z1, Z6, Z12
+	VMOVUPS      Z5, Z13
+	VFMADD231PS  Z2, Z12, Z5
+	VFNMADD231PS Z2, Z12, Z13
+	VMOVUPS      Z9, Z9
+	VFNMADD231PS Z3, Z7, Z9
+	VMOVUPS      Z8, Z7
+	VFNMADD231PS Z3, Z6, Z7
+	VMOVUPS      Z9, Z12
+	VFMADD231PS  Z4, Z7, Z9
+	VFNMADD231PS Z4, Z7, Z12
+	VMOVUPS      Z10, Z7
+	VADDPS       Z6, Z7, Z7
+	VFNMADD231PS Z0, Z8, Z7
+	VMOVUPS      Z11, 320(AX)
+	VMOVUPS      Z5, 704(AX)
+	VMOVUPS      Z13, 1088(AX)
+	VMOVUPS      Z9, 1472(AX)
+	VMOVUPS      Z12, 1856(AX)
+	VMOVUPS      Z7, 2240(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	MOVQ         DX, R9
+	LEAQ         (DX)(R12*1), R10
+	VMOVUPS      (AX), Z5
+	VMOVUPS      64(AX), Z6
+	VMOVUPS      128(AX), Z7
+	VMOVUPS      192(AX), Z8
+	VMOVUPS      256(AX), Z9
+	VMOVUPS      320(AX), Z10
+	VMOVUPS      Z9, Z11
+	VADDPS       Z5, Z11, Z11
+	VFNMADD231PS Z0, Z7, Z11
+	VMOVUPS      Z9, Z5
+	VFNMADD231PS Z1, Z7, Z5
+	VMOVUPS      Z8, Z12
+	VFNMADD231PS Z1, Z6, Z12
+	VMOVUPS      Z5, Z13
+	VFMADD231PS  Z2, Z12, Z5
+	VFNMADD231PS Z2, Z12, Z13
+	VMOVUPS      Z9, Z9
+	VFNMADD231PS Z3, Z7, Z9
+	VMOVUPS      Z8, Z7
+	VFNMADD231PS Z3, Z6, Z7
+	VMOVUPS      Z9, Z12
+	VFMADD231PS  Z4, Z7, Z9
+	VFNMADD231PS Z4, Z7, Z12
+	VMOVUPS      Z10, Z7
+	VADDPS       Z6, Z7, Z7
+	VFNMADD231PS Z0, Z8, Z7
+	VMOVUPS      Z11, (R9)
+	VMOVUPS      Z5, (R9)(R11*1)
+	VMOVUPS      Z13, (R9)(R11*2)
+	VMOVUPS      Z9, (R10)
+	VMOVUPS      Z12, (R10)(R11*1)
+	VMOVUPS      Z7, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      384(AX), Z5
+	VMOVUPS      448(AX), Z6
+	VMOVUPS      512(AX), Z7
+	VMOVUPS      576(AX), Z8
+	VMOVUPS      640(AX), Z9
+	VMOVUPS      704(AX), Z10
+	VMOVUPS      Z9, Z11
+	VADDPS       Z5, Z11, Z11
+	VFNMADD231PS Z0, Z7, Z11
+	VMOVUPS      Z9, Z5
+	VFNMADD231PS Z1, Z7, Z5
+	VMOVUPS      Z8, Z12
+	VFNMADD231PS Z1, Z6, Z12
+	VMOVUPS      Z5, Z13
+	VFMADD231PS  Z2, Z12, Z5
+	VFNMADD231PS Z2, Z12, Z13
+	VMOVUPS      Z9, Z9
+	VFNMADD231PS Z3, Z7, Z9
+	VMOVUPS      Z8, Z7
+	VFNMADD231PS Z3, Z6, Z7
+	VMOVUPS      Z9, Z12
+	VFMADD231PS  Z4, Z7, Z9
+	VFNMADD231PS Z4, Z7, Z12
+	VMOVUPS      Z10, Z7
+	VADDPS       Z6, Z7, Z7
+	VFNMADD231PS Z0, Z8, Z7
+	VMOVUPS      Z11, (R9)
+	VMOVUPS      Z5, (R9)(R11*1)
+	VMOVUPS      Z13, (R9)(R11*2)
+	VMOVUPS      Z9, (R10)
+	VMOVUPS      Z12, (R10)(R11*1)
+	VMOVUPS      Z7, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      768(AX), Z5
+	VMOVUPS      832(AX), Z6
+	VMOVUPS      896(AX), Z7
+	VMOVUPS      960(AX), Z8
+	VMOVUPS      1024(AX), Z9
+	VMOVUPS      1088(AX), Z10
+	VMOVUPS      Z9, Z11
+	VADDPS       Z5, Z11, Z11
+	VFNMADD231PS Z0, Z7, Z11
+	VMOVUPS      Z9, Z5
+	VFNMADD231PS Z1, Z7, Z5
+	VMOVUPS      Z8, Z12
+	VFNMADD231PS Z1, Z6, Z12
+	VMOVUPS      Z5, Z13
+	VFMADD231PS  Z2, Z12, Z5
+	VFNMADD231PS Z2, Z12, Z13
+	VMOVUPS      Z9, Z9
+	VFNMADD231PS Z3, Z7, Z9
+	VMOVUPS      Z8, Z7
+	VFNMADD231PS Z3, Z6, Z7
+	VMOVUPS      Z9, Z12
+	VFMADD231PS  Z4, Z7, Z9
+	VFNMADD231PS Z4, Z7, Z12
+	VMOVUPS      Z10, Z7
+	VADDPS       Z6, Z7, Z7
+	VFNMADD231PS Z0, Z8, Z7
+	VMOVUPS      Z11, (R9)
+	VMOVUPS      Z5, (R9)(R11*1)
+	VMOVUPS      Z13, (R9)(R11*2)
+	VMOVUPS      Z9, (R10)
+	VMOVUPS      Z12, (R10)(R11*1)
+	VMOVUPS      Z7, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      1152(AX), Z5
+	VMOVUPS      1216(AX), Z6
+	VMOVUPS      1280(AX), Z7
+	VMOVUPS      1344(AX), Z8
+	VMOVUPS      1408(AX), Z9
+	VMOVUPS      1472(AX), Z10
+	VMOVUPS      Z9, Z11
+	VADDPS       Z5, Z11, Z11
+	VFNMADD231PS Z0, Z7, Z11
+	VMOVUPS      Z9, Z5
+	VFNMADD231PS Z1, Z7, Z5
+	VMOVUPS      Z8, Z12
+	VFNMADD231PS Z1, Z6, Z12
+	VMOVUPS      Z5, Z13
+	VFMADD231PS  Z2, Z12, Z5
+	VFNMADD231PS Z2, Z12, Z13
+	VMOVUPS      Z9, Z9
+	VFNMADD231PS Z3, Z7, Z9
+	VMOVUPS      Z8, Z7
+	VFNMADD231PS Z3, Z6, Z7
+	VMOVUPS      Z9, Z12
+	VFMADD231PS  Z4, Z7, Z9
+	VFNMADD231PS Z4, Z7, Z12
+	VMOVUPS      Z10, Z7
+	VADDPS       Z6, Z7, Z7
+	VFNMADD231PS Z0, Z8, Z7
+	VMOVUPS      Z11, (R9)
+	VMOVUPS      Z5, (R9)(R11*1)
+	VMOVUPS      Z13, (R9)(R11*2)
+	VMOVUPS      Z9, (R10)
+	VMOVUPS      Z12, (R10)(R11*1)
+	VMOVUPS      Z7, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      1536(AX), Z5
+	VMOVUPS      1600(AX), Z6
+	VMOVUPS      1664(AX), Z7
+	VMOVUPS      1728(AX), Z8
+	VMOVUPS      1792(AX), Z9
+	VMOVUPS      1856(AX), Z10
+	VMOVUPS      Z9, Z11
+	VADDPS       Z5, Z11, Z11
+	VFNMADD231PS Z0, Z7, Z11
+	VMOVUPS      Z9, Z5
+	VFNMADD231PS Z1, Z7, Z5
+	VMOVUPS      Z8, Z12
+	VFNMADD231PS Z1, Z6, Z12
+	VMOVUPS      Z5, Z13
+	VFMADD231PS  Z2, Z12, Z5
+	VFNMADD231PS Z2, Z12, Z13
+	VMOVUPS      Z9, Z9
+	VFNMADD231PS Z3, Z7, Z9
+	VMOVUPS      Z8, Z7
+	VFNMADD231PS Z3, Z6, Z7
+	VMOVUPS      Z9, Z12
+	VFMADD231PS  Z4, Z7, Z9
+	VFNMADD231PS Z4, Z7, Z12
+	VMOVUPS      Z10, Z7
+	VADDPS       Z6, Z7, Z7
+	VFNMADD231PS Z0, Z8, Z7
+	VMOVUPS      Z11, (R9)
+	VMOVUPS      Z5, (R9)(R11*1)
+	VMOVUPS      Z13, (R9)(R11*2)
+	VMOVUPS      Z9, (R10)
+	VMOVUPS      Z12, (R10)(R11*1)
+	VMOVUPS      Z7, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      1920(AX), Z5
+	VMOVUPS      1984(AX), Z6
+	VMOVUPS      2048(AX), Z7
+	VMOVUPS      2112(AX), Z8
+	VMOVUPS      2176(AX), Z9
+	VMOVUPS      2240(AX), Z10
+	VMOVUPS      Z9, Z11
+	VADDPS       Z5, Z11, Z11
+	VFNMADD231PS Z0, Z7, Z11
+	VMOVUPS      Z9, Z5
+	VFNMADD231PS Z1, Z7, Z5
+	VMOVUPS      Z8, Z12
+	VFNMADD231PS Z1, Z6, Z12
+	VMOVUPS      Z5, Z13
+	VFMADD231PS  Z2, Z12, Z5
+	VFNMADD231PS Z2, Z12, Z13
+	VMOVUPS      Z9, Z9
+	VFNMADD231PS Z3, Z7, Z9
+	VMOVUPS      Z8, Z7
+	VFNMADD231PS Z3, Z6, Z7
+	VMOVUPS      Z9, Z12
+	VFMADD231PS  Z4, Z7, Z9
+	VFNMADD231PS Z4, Z7, Z12
+	VMOVUPS      Z10, Z7
+	VADDPS       Z6, Z7, Z7
+	VFNMADD231PS Z0, Z8, Z7
+	VMOVUPS      Z11, (R9)
+	VMOVUPS      Z5, (R9)(R11*1)
+	VMOVUPS      Z13, (R9)(R11*2)
+	VMOVUPS      Z9, (R10)
+	VMOVUPS      Z12, (R10)(R11*1)
+	VMOVUPS      Z7, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, DX
+	SUBQ         $0x10, BX
+	JNZ          loop
+	VZEROUPPER
+	RET
+
+// func wideOutputAVX512(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+// Requires: AVX, AVX512F
+TEXT ·wideOutputAVX512(SB), $1600-56
+	LEAQ         (SP), AX
+	ADDQ         $0x3f, AX
+	ANDQ         $-64, AX
+	MOVQ         src+24(FP), CX
+	MOVQ         dst+0(FP), DX
+	MOVQ         n+48(FP), BX
+	MOVQ         srcRow+32(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         srcCol+40(FP), R8
+	SHLQ         $0x02, R8
+	LEAQ         (SI)(SI*2), DI
+	MOVQ         dstCol+16(FP), R11
+	SHLQ         $0x02, R11
+	MOVQ         dstRow+8(FP), R13
+	SHLQ         $0x02, R13
+	LEAQ         (R11)(R11*2), R12
+	VBROADCASTSS wide3f2aaaab<>+0(SB), Z0
+	VBROADCASTSS wide3eaaaaab<>+0(SB), Z1
+	VBROADCASTSS wide3ef15bef<>+0(SB), Z2
+	VBROADCASTSS wide3e715bef<>+0(SB), Z3
+	VBROADCASTSS wide3f715bef<>+0(SB), Z4
+
+loop:
+	MOVQ         CX, R9
+	LEAQ         (CX)(DI*1), R10
+	VMOVUPS      (R9), Z5
+	VMOVUPS      (R9)(SI*1), Z6
+	VMOVUPS      (R9)(SI*2), Z7
+	VMOVUPS      (R10), Z8
+	VMOVUPS      (R10)(SI*1), Z9
+	VMOVUPS      (R10)(SI*2), Z10
+	VADDPS       Z7, Z6, Z11
+	VSUBPS       Z7, Z6, Z6
+	VADDPS       Z9, Z8, Z7
+	VSUBPS       Z9, Z8, Z8
+	VMOVUPS      Z5, Z5
+	VFNMADD231PS Z0, Z11, Z5
+	VFMADD231PS  Z1, Z7, Z5
+	VPXORD       Z12, Z12, Z12
+	VFNMADD231PS Z2, Z6, Z12
+	VFMADD231PS  Z2, Z8, Z12
+	VPXORD       Z13, Z13, Z13
+	VFNMADD231PS Z1, Z11, Z13
+	VFMADD231PS  Z0, Z7, Z13
+	VMOVUPS      Z10, Z7
+	VFNMADD231PS Z3, Z6, Z7
+	VFMADD231PS  Z4, Z8, Z7
+	VMOVUPS      Z5, (AX)
+	VMOVUPS      Z12, 384(AX)
+	VMOVUPS      Z13, 768(AX)
+	VMOVUPS      Z7, 1152(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	VMOVUPS      (R9), Z5
+	VMOVUPS      (R9)(SI*1), Z6
+	VMOVUPS      (R9)(SI*2), Z7
+	VMOVUPS      (R10), Z8
+	VMOVUPS      (R10)(SI*1), Z9
+	VMOVUPS      (R10)(SI*2), Z10
+	VADDPS       Z7, Z6, Z11
+	VSUBPS       Z7, Z6, Z6
+	VADDPS       Z9, Z8, Z7
+	VSUBPS       Z9, Z8, Z8
+	VMOVUPS      Z5, Z5
+	VFNMADD231PS Z0, Z11, Z5
+	VFMADD231PS  Z1, Z7, Z5
+	VPXORD       Z14, Z14, Z14
+	VFNMADD231PS Z2, Z6, Z14
+	VFMADD231PS  Z2, Z8, Z14
+	VPXORD       Z15, Z15, Z15
+	VFNMADD231PS Z1, Z11, Z15
+	VFMADD231PS  Z0, Z7, Z15
+	VMOVUPS      Z10, Z7
+	VFNMADD231PS Z3, Z6, Z7
+	VFMADD231PS  Z4, Z8, Z7
+	VMOVUPS      Z5, 64(AX)
+	VMOVUPS      Z14, 448(AX)
+	VMOVUPS      Z15, 832(AX)
+	VMOVUPS      Z7, 1216(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	VMOVUPS      (R9), Z5
+	VMOVUPS      (R9)(SI*1), Z6
+	VMOVUPS      (R9)(SI*2), Z7
+	VMOVUPS      (R10), Z8
+	VMOVUPS      (R10)(SI*1), Z9
+	VMOVUPS      (R10)(SI*2), Z10
+	VADDPS       Z7, Z6, Z11
+	VSUBPS       Z7, Z6, Z6
+	VADDPS       Z9, Z8, Z7
+	VSUBPS       Z9, Z8, Z8
+	VMOVUPS      Z5, Z5
+	VFNMADD231PS Z0, Z11, Z5
+	VFMADD231PS  Z1, Z7, Z5
+	VPXORD       Z16, Z16, Z16
+	VFNMADD231PS Z2, Z6, Z16
+	VFMADD231PS  Z2, Z8, Z16
+	VPXORD       Z17, Z17, Z17
+	VFNMADD231PS Z1, Z11, Z17
+	VFMADD231PS  Z0, Z7, Z17
+	VMOVUPS      Z10, Z7
+	VFNMADD231PS Z3, Z6, Z7
+	VFMADD231PS  Z4, Z8, Z7
+	VMOVUPS      Z5, 128(AX)
+	VMOVUPS      Z16, 512(AX)
+	VMOVUPS      Z17, 896(AX)
+	VMOVUPS      Z7, 1280(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	VMOVUPS      (R9), Z5
+	VMOVUPS      (R9)(SI*1), Z6
+	VMOVUPS      (R9)(SI*2), Z7
+	VMOVUPS      (R10), Z8
+	VMOVUPS      (R10)(SI*1), Z9
+	VMOVUPS      (R10)(SI*2), Z10
+	VADDPS       Z7, Z6, Z11
+	VSUBPS       Z7, Z6, Z6
+	VADDPS       Z9, Z8, Z7
+	VSUBPS       Z9, Z8, Z8
+	VMOVUPS      Z5, Z5
+	VFNMADD231PS Z0, Z11, Z5
+	VFMADD231PS  Z1, Z7, Z5
+	VPXORD       Z18, Z18, Z18
+	VFNMADD231PS Z2, Z6, Z18
+	VFMADD231PS  Z2, Z8, Z18
+	VPXORD       Z19, Z19, Z19
+	VFNMADD231PS Z1, Z11, Z19
+	VFMADD231PS  Z0, Z7, Z19
+	VMOVUPS      Z10, Z7
+	VFNMADD231PS Z3, Z6, Z7
+	VFMADD231PS  Z4, Z8, Z7
+	VMOVUPS      Z5, 192(AX)
+	VMOVUPS      Z18, 576(AX)
+	VMOVUPS      Z19, 960(AX)
+	VMOVUPS      Z7, 1344(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	VMOVUPS      (R9), Z5
+	VMOVUPS      (R9)(SI*1), Z6
+	VMOVUPS      (R9)(SI*2), Z7
+	VMOVUPS      (R10), Z8
+	VMOVUPS      (R10)(SI*1), Z9
+	VMOVUPS      (R10)(SI*2), Z10
+	VADDPS       Z7, Z6, Z11
+	VSUBPS       Z7, Z6, Z6
+	VADDPS       Z9, Z8, Z7
+	VSUBPS       Z9, Z8, Z8
+	VMOVUPS      Z5, Z5
+	VFNMADD231PS Z0, Z11, Z5
+	VFMADD231PS  Z1, Z7, Z5
+	VPXORD       Z20, Z20, Z20
+	VFNMADD231PS Z2, Z6, Z20
+	VFMADD231PS  Z2, Z8, Z20
+	VPXORD       Z21, Z21, Z21
+	VFNMADD231PS Z1, Z11, Z21
+	VFMADD231PS  Z0, Z7, Z21
+	VMOVUPS      Z10, Z7
+	VFNMADD231PS Z3, Z6, Z7
+	VFMADD231PS  Z4, Z8, Z7
+	VMOVUPS      Z5, 256(AX)
+	VMOVUPS      Z20, 640(AX)
+	VMOVUPS      Z21, 1024(AX)
+	VMOVUPS      Z7, 1408(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	VMOVUPS      (R9), Z5
+	VMOVUPS      (R9)(SI*1), Z6
+	VMOVUPS      (R9)(SI*2), Z7
+	VMOVUPS      (R10), Z8
+	VMOVUPS      (R10)(SI*1), Z9
+	VMOVUPS      (R10)(SI*2), Z10
+	VADDPS       Z7, Z6, Z11
+	VSUBPS       Z7, Z6, Z6
+	VADDPS       Z9, Z8, Z7
+	VSUBPS       Z9, Z8, Z8
+	VMOVUPS      Z5, Z5
+	VFNMADD231PS Z0, Z11, Z5
+	VFMADD231PS  Z1, Z7, Z5
+	VPXORD       Z22, Z22, Z22
+	VFNMADD231PS Z2, Z6, Z22
+	VFMADD231PS  Z2, Z8, Z22
+	VPXORD       Z23, Z23, Z23
+	VFNMADD231PS Z1, Z11, Z23
+	VFMADD231PS  Z0, Z7, Z23
+	VMOVUPS      Z10, Z7
+	VFNMADD231PS Z3, Z6, Z7
+	VFMADD231PS  Z4, Z8, Z7
+	VMOVUPS      Z5, 320(AX)
+	VMOVUPS      Z22, 704(AX)
+	VMOVUPS      Z23, 1088(AX)
+	VMOVUPS      Z7, 1472(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	MOVQ         DX, R9
+	LEAQ         (DX)(R12*1), R10
+	VMOVUPS      (AX), Z5
+	VMOVUPS      64(AX), Z6
+	VMOVUPS      128(AX), Z7
+	VMOVUPS      192(AX), Z8
+	VMOVUPS      256(AX), Z9
+	VMOVUPS      320(AX), Z10
+	VADDPS       Z7, Z6, Z11
+	VSUBPS       Z7, Z6, Z6
+	VADDPS       Z9, Z8, Z7
+	VSUBPS       Z9, Z8, Z8
+	VMOVUPS      Z5, Z5
+	VFNMADD231PS Z0, Z11, Z5
+	VFMADD231PS  Z1, Z7, Z5
+	VPXORD       Z24, Z24, Z24
+	VFNMADD231PS Z2, Z6, Z24
+	VFMADD231PS  Z2, Z8, Z24
+	VPXORD       Z25, Z25, Z25
+	VFNMADD231PS Z1, Z11, Z25
+	VFMADD231PS  Z0, Z7, Z25
+	VMOVUPS      Z10, Z7
+	VFNMADD231PS Z3, Z6, Z7
+	VFMADD231PS  Z4, Z8, Z7
+	VMOVUPS      Z5, (R9)
+	VMOVUPS      Z24, (R9)(R11*1)
+	VMOVUPS      Z25, (R9)(R11*2)
+	VMOVUPS      Z7, (R10)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      384(AX), Z5
+	VMOVUPS      448(AX), Z6
+	VMOVUPS      512(AX), Z7
+	VMOVUPS      576(AX), Z8
+	VMOVUPS      640(AX), Z9
+	VMOVUPS      704(AX), Z10
+	VADDPS       Z7, Z6, Z11
+	VSUBPS       Z7, Z6, Z6
+	VADDPS       Z9, Z8, Z7
+	VSUBPS       Z9, Z8, Z8
+	VMOVUPS      Z5, Z5
+	VFNMADD231PS Z0, Z11, Z5
+	VFMADD231PS  Z1, Z7, Z5
+	VPXORD       Z26, Z26, Z26
+	VFNMADD231PS Z2, Z6, Z26
+	VFMADD231PS  Z2, Z8, Z26
+	VPXORD       Z27, Z27, Z27
+	VFNMADD231PS Z1, Z11, Z27
+	VFMADD231PS  Z0, Z7, Z27
+	VMOVUPS      Z10, Z7
+	VFNMADD231PS Z3, Z6, Z7
+	VFMADD231PS  Z4, Z8, Z7
+	VMOVUPS      Z5, (R9)
+	VMOVUPS      Z26, (R9)(R11*1)
+	VMOVUPS      Z27, (R9)(R11*2)
+	VMOVUPS      Z7, (R10)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      768(AX), Z5
+	VMOVUPS      832(AX), Z6
+	VMOVUPS      896(AX), Z7
+	VMOVUPS      960(AX), Z8
+	VMOVUPS      1024(AX), Z9
+	VMOVUPS      1088(AX), Z10
+	VADDPS       Z7, Z6, Z11
+	VSUBPS       Z7, Z6, Z6
+	VADDPS       Z9, Z8, Z7
+	VSUBPS       Z9, Z8, Z8
+	VMOVUPS      Z5, Z5
+	VFNMADD231PS Z0, Z11, Z5
+	VFMADD231PS  Z1, Z7, Z5
+	VPXORD       Z28, Z28, Z28
+	VFNMADD231PS Z2, Z6, Z28
+	VFMADD231PS  Z2, Z8, Z28
+	VPXORD       Z29, Z29, Z29
+	VFNMADD231PS Z1, Z11, Z29
+	VFMADD231PS  Z0, Z7, Z29
+	VMOVUPS      Z10, Z7
+	VFNMADD231PS Z3, Z6, Z7
+	VFMADD231PS  Z4, Z8, Z7
+	VMOVUPS      Z5, (R9)
+	VMOVUPS      Z28, (R9)(R11*1)
+	VMOVUPS      Z29, (R9)(R11*2)
+	VMOVUPS      Z7, (R10)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      1152(AX), Z5
+	VMOVUPS      1216(AX), Z6
+	VMOVUPS      1280(AX), Z7
+	VMOVUPS      1344(AX), Z8
+	VMOVUPS      1408(AX), Z9
+	VMOVUPS      1472(AX), Z10
+	VADDPS       Z7, Z6, Z11
+	VSUBPS       Z7, Z6, Z6
+	VADDPS       Z9, Z8, Z7
+	VSUBPS       Z9, Z8, Z8
+	VMOVUPS      Z5, Z5
+	VFNMADD231PS Z0, Z11, Z5
+	VFMADD231PS  Z1, Z7, Z5
+	VPXORD       Z30, Z30, Z30
+	VFNMADD231PS Z2, Z6, Z30
+	VFMADD231PS  Z2, Z8, Z30
+	VPXORD       Z31, Z31, Z31
+	VFNMADD231PS Z1, Z11, Z31
+	VFMADD231PS  Z0, Z7, Z31
+	VMOVUPS      Z10, Z7
+	VFNMADD231PS Z3, Z6, Z7
+	VFMADD231PS  Z4, Z8, Z7
+	VMOVUPS      Z5, (R9)
+	VMOVUPS      Z30, (R9)(R11*1)
+	VMOVUPS      Z31, (R9)(R11*2)
+	VMOVUPS      Z7, (R10)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, DX
+	SUBQ         $0x10, BX
+	JNZ          loop
+	VZEROUPPER
+	RET
+
+// func wideOutputBackAVX512(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+// Requires: AVX, AVX512F
+TEXT ·wideOutputBackAVX512(SB), $1600-56
+	LEAQ         (SP), AX
+	ADDQ         $0x3f, AX
+	ANDQ         $-64, AX
+	MOVQ         src+24(FP), CX
+	MOVQ         dst+0(FP), DX
+	MOVQ         n+48(FP), BX
+	MOVQ         srcRow+32(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         srcCol+40(FP), R8
+	SHLQ         $0x02, R8
+	LEAQ         (SI)(SI*2), DI
+	MOVQ         dstCol+16(FP), R11
+	SHLQ         $0x02, R11
+	MOVQ         dstRow+8(FP), R13
+	SHLQ         $0x02, R13
+	LEAQ         (R11)(R11*2), R12
+	VBROADCASTSS wide3f2aaaab<>+0(SB), Z0
+	VBROADCASTSS wide3eaaaaab<>+0(SB), Z1
+	VBROADCASTSS wide40000000<>+0(SB), Z2
+	VBROADCASTSS wide3e715bef<>+0(SB), Z3
+	VBROADCASTSS wide3f000000<>+0(SB), Z4
+	VBROADCASTSS wide3f715bef<>+0(SB), Z5
+
+loop:
+	MOVQ         CX, R9
+	LEAQ         (CX)(DI*1), R10
+	VMOVUPS      (R9), Z6
+	VMOVUPS      (R9)(SI*1), Z7
+	VMOVUPS      (R9)(SI*2), Z8
+	VMOVUPS      (R10), Z9
+	VMOVUPS      Z6, Z10
+	VPXORD       Z11, Z11, Z11
+	VFNMADD231PS Z0, Z6, Z11
+	VFNMADD231PS Z1, Z8, Z11
+	VMOVUPS      Z9, Z12
+	VFMADD231PS  Z2, Z7, Z12
+	VMOVUPS      Z11, Z13
+	VFNMADD231PS Z3, Z12, Z11
+	VFMADD231PS  Z3, Z12, Z13
+	VMULPS       Z1, Z6, Z6
+	VFMADD231PS  Z0, Z8, Z6
+	VMOVUPS      Z9, Z8
+	VFMADD231PS  Z4, Z7, Z8
+	VMOVUPS      Z6, Z7
+	VFMADD231PS  Z5, Z8, Z6
+	VFNMADD231PS Z5, Z8, Z7
+	VMOVUPS      Z9, Z8
+	VMOVUPS      Z10, (AX)
+	VMOVUPS      Z11, 256(AX)
+	VMOVUPS      Z13, 512(AX)
+	VMOVUPS      Z6, 768(AX)
+	VMOVUPS      Z7, 1024(AX)
+	VMOVUPS      Z8, 1280(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	VMOVUPS      (R9), Z6
+	VMOVUPS      (R9)(SI*1), Z7
+	VMOVUPS      (R9)(SI*2), Z8
+	VMOVUPS      (R10), Z9
+	VMOVUPS      Z6, Z10
+	VPXORD       Z14, Z14, Z14
+	VFNMADD231PS Z0, Z6, Z14
+	VFNMADD231PS Z1, Z8, Z14
+	VMOVUPS      Z9, Z12
+	VFMADD231PS  Z2, Z7, Z12
+	VMOVUPS      Z14, Z13
+	VFNMADD231PS Z3, Z12, Z14
+	VFMADD231PS  Z3, Z12, Z13
+	VMULPS       Z1, Z6, Z6
+	VFMADD231PS  Z0, Z8, Z6
+	VMOVUPS      Z9, Z8
+	VFMADD231PS  Z4, Z7, Z8
+	VMOVUPS      Z6, Z7
+	VFMADD231PS  Z5, Z8, Z6
+	VFNMADD231PS Z5, Z8, Z7
+	VMOVUPS      Z9, Z8
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS      Z14, 320(AX)
+	VMOVUPS      Z13, 576(AX)
+	VMOVUPS      Z6, 832(AX)
+	VMOVUPS      Z7, 1088(AX)
+	VMOVUPS      Z8, 1344(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	VMOVUPS      (R9), Z6
+	VMOVUPS      (R9)(SI*1), Z7
+	VMOVUPS      (R9)(SI*2), Z8
+	VMOVUPS      (R10), Z9
+	VMOVUPS      Z6, Z10
+	VPXORD       Z15, Z15, Z15
+	VFNMADD231PS Z0, Z6, Z15
+	VFNMADD231PS Z1, Z8, Z15
+	VMOVUPS      Z9, Z12
+	VFMADD231PS  Z2, Z7, Z12
+	VMOVUPS      Z15, Z13
+	VFNMADD231PS Z3, Z12, Z15
+	VFMADD231PS  Z3, Z12, Z13
+	VMULPS       Z1, Z6, Z6
+	VFMADD231PS  Z0, Z8, Z6
+	VMOVUPS      Z9, Z8
+	VFMADD231PS  Z4, Z7, Z8
+	VMOVUPS      Z6, Z7
+	VFMADD231PS  Z5, Z8, Z6
+	VFNMADD231PS Z5, Z8, Z7
+	VMOVUPS      Z9, Z8
+	VMOVUPS      Z10, 128(AX)
+	VMOVUPS      Z15, 384(AX)
+	VMOVUPS      Z13, 640(AX)
+	VMOVUPS      Z6, 896(AX)
+	VMOVUPS      Z7, 1152(AX)
+	VMOVUPS      Z8, 1408(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	VMOVUPS      (R9), Z6
+	VMOVUPS      (R9)(SI*1), Z7
+	VMOVUPS      (R9)(SI*2), Z8
+	VMOVUPS      (R10), Z9
+	VMOVUPS      Z6, Z10
+	VPXORD       Z16, Z16, Z16
+	VFNMADD231PS Z0, Z6, Z16
+	VFNMADD231PS Z1, Z8, Z16
+	VMOVUPS      Z9, Z12
+	VFMADD231PS  Z2, Z7, Z12
+	VMOVUPS      Z16, Z13
+	VFNMADD231PS Z3, Z12, Z16
+	VFMADD231PS  Z3, Z12, Z13
+	VMULPS       Z1, Z6, Z6
+	VFMADD231PS  Z0, Z8, Z6
+	VMOVUPS      Z9, Z8
+	VFMADD231PS  Z4, Z7, Z8
+	VMOVUPS      Z6, Z7
+	VFMADD231PS  Z5, Z8, Z6
+	VFNMADD231PS Z5, Z8, Z7
+	VMOVUPS      Z9, Z8
+	VMOVUPS      Z10, 192(AX)
+	VMOVUPS      Z16, 448(AX)
+	VMOVUPS      Z13, 704(AX)
+	VMOVUPS      Z6, 960(AX)
+	VMOVUPS      Z7, 1216(AX)
+	VMOVUPS      Z8, 1472(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	MOVQ         DX, R9
+	LEAQ         (DX)(R12*1), R10
+	VMOVUPS      (AX), Z6
+	VMOVUPS      64(AX), Z7
+	VMOVUPS      128(AX), Z8
+	VMOVUPS      192(AX), Z9
+	VMOVUPS      Z6, Z10
+	VPXORD       Z17, Z17, Z17
+	VFNMADD231PS Z0, Z6, Z17
+	VFNMADD231PS Z1, Z8, Z17
+	VMOVUPS      Z9, Z12
+	VFMADD231PS  Z2, Z7, Z12
+	VMOVUPS      Z17, Z13
+	VFNMADD231PS Z3, Z12, Z17
+	VFMADD231PS  Z3, Z12, Z13
+	VMULPS       Z1, Z6, Z6
+	VFMADD231PS  Z0, Z8, Z6
+	VMOVUPS      Z9, Z8
+	VFMADD231PS  Z4, Z7, Z8
+	VMOVUPS      Z6, Z7
+	VFMADD231PS  Z5, Z8, Z6
+	VFNMADD231PS Z5, Z8, Z7
+	VMOVUPS      Z9, Z8
+	VMOVUPS      Z10, (R9)
+	VMOVUPS      Z17, (R9)(R11*1)
+	VMOVUPS      Z13, (R9)(R11*2)
+	VMOVUPS      Z6, (R10)
+	VMOVUPS      Z7, (R10)(R11*1)
+	VMOVUPS      Z8, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      256(AX), Z6
+	VMOVUPS      320(AX), Z7
+	VMOVUPS      384(AX), Z8
+	VMOVUPS      448(AX), Z9
+	VMOVUPS      Z6, Z10
+	VPXORD       Z18, Z18, Z18
+	VFNMADD231PS Z0, Z6, Z18
+	VFNMADD231PS Z1, Z8, Z18
+	VMOVUPS      Z9, Z12
+	VFMADD231PS  Z2, Z7, Z12
+	VMOVUPS      Z18, Z13
+	VFNMADD231PS Z3, Z12, Z18
+	VFMADD231PS  Z3, Z12, Z13
+	VMULPS       Z1, Z6, Z6
+	VFMADD231PS  Z0, Z8, Z6
+	VMOVUPS      Z9, Z8
+	VFMADD231PS  Z4, Z7, Z8
+	VMOVUPS      Z6, Z7
+	VFMADD231PS  Z5, Z8, Z6
+	VFNMADD231PS Z5, Z8, Z7
+	VMOVUPS      Z9, Z8
+	VMOVUPS      Z10, (R9)
+	VMOVUPS      Z18, (R9)(R11*1)
+	VMOVUPS      Z13, (R9)(R11*2)
+	VMOVUPS      Z6, (R10)
+	VMOVUPS      Z7, (R10)(R11*1)
+	VMOVUPS      Z8, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      512(AX), Z6
+	VMOVUPS      576(AX), Z7
+	VMOVUPS      640(AX), Z8
+	VMOVUPS      704(AX), Z9
+	VMOVUPS      Z6, Z10
+	VPXORD       Z19, Z19, Z19
+	VFNMADD231PS Z0, Z6, Z19
+	VFNMADD231PS Z1, Z8, Z19
+	VMOVUPS      Z9, Z12
+	VFMADD231PS  Z2, Z7, Z12
+	VMOVUPS      Z19, Z13
+	VFNMADD231PS Z3, Z12, Z19
+	VFMADD231PS  Z3, Z12, Z13
+	VMULPS       Z1, Z6, Z6
+	VFMADD231PS  Z0, Z8, Z6
+	VMOVUPS      Z9, Z8
+	VFMADD231PS  Z4, Z7, Z8
+	VMOVUPS      Z6, Z7
+	VFMADD231PS  Z5, Z8, Z6
+	VFNMADD231PS Z5, Z8, Z7
+	VMOVUPS      Z9, Z8
+	VMOVUPS      Z10, (R9)
+	VMOVUPS      Z19, (R9)(R11*1)
+	VMOVUPS      Z13, (R9)(R11*2)
+	VMOVUPS      Z6, (R10)
+	VMOVUPS      Z7, (R10)(R11*1)
+	VMOVUPS      Z8, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      768(AX), Z6
+	VMOVUPS      832(AX), Z7
+	VMOVUPS      896(AX), Z8
+	VMOVUPS      960(AX), Z9
+	VMOVUPS      Z6, Z10
+	VPXORD       Z20, Z20, Z20
+	VFNMADD231PS Z0, Z6, Z20
+	VFNMADD231PS Z1, Z8, Z20
+	VMOVUPS      Z9, Z12
+	VFMADD231PS  Z2, Z7, Z12
+	VMOVUPS      Z20, Z13
+	VFNMADD231PS Z3, Z12, Z20
+	VFMADD231PS  Z3, Z12, Z13
+	VMULPS       Z1, Z6, Z6
+	VFMADD231PS  Z0, Z8, Z6
+	VMOVUPS      Z9, Z8
+	VFMADD231PS  Z4, Z7, Z8
+	VMOVUPS      Z6, Z7
+	VFMADD231PS  Z5, Z8, Z6
+	VFNMADD231PS Z5, Z8, Z7
+	VMOVUPS      Z9, Z8
+	VMOVUPS      Z10, (R9)
+	VMOVUPS      Z20, (R9)(R11*1)
+	VMOVUPS      Z13, (R9)(R11*2)
+	VMOVUPS      Z6, (R10)
+	VMOVUPS      Z7, (R10)(R11*1)
+	VMOVUPS      Z8, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      1024(AX), Z6
+	VMOVUPS      1088(AX), Z7
+	VMOVUPS      1152(AX), Z8
+	VMOVUPS      1216(AX), Z9
+	VMOVUPS      Z6, Z10
+	VPXORD       Z21, Z21, Z21
+	VFNMADD231PS Z0, Z6, Z21
+	VFNMADD231PS Z1, Z8, Z21
+	VMOVUPS      Z9, Z12
+	VFMADD231PS  Z2, Z7, Z12
+	VMOVUPS      Z21, Z13
+	VFNMADD231PS Z3, Z12, Z21
+	VFMADD231PS  Z3, Z12, Z13
+	VMULPS       Z1, Z6, Z6
+	VFMADD231PS  Z0, Z8, Z6
+	VMOVUPS      Z9, Z8
+	VFMADD231PS  Z4, Z7, Z8
+	VMOVUPS      Z6, Z7
+	VFMADD231PS  Z5, Z8, Z6
+	VFNMADD231PS Z5, Z8, Z7
+	VMOVUPS      Z9, Z8
+	VMOVUPS      Z10, (R9)
+	VMOVUPS      Z21, (R9)(R11*1)
+	VMOVUPS      Z13, (R9)(R11*2)
+	VMOVUPS      Z6, (R10)
+	VMOVUPS      Z7, (R10)(R11*1)
+	VMOVUPS      Z8, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      1280(AX), Z6
+	VMOVUPS      1344(AX), Z7
+	VMOVUPS      1408(AX), Z8
+	VMOVUPS      1472(AX), Z9
+	VMOVUPS      Z6, Z10
+	VPXORD       Z22, Z22, Z22
+	VFNMADD231PS Z0, Z6, Z22
+	VFNMADD231PS Z1, Z8, Z22
+	VMOVUPS      Z9, Z12
+	VFMADD231PS  Z2, Z7, Z12
+	VMOVUPS      Z22, Z13
+	VFNMADD231PS Z3, Z12, Z22
+	VFMADD231PS  Z3, Z12, Z13
+	VMULPS       Z1, Z6, Z6
+	VFMADD231PS  Z0, Z8, Z6
+	VMOVUPS      Z9, Z8
+	VFMADD231PS  Z4, Z7, Z8
+	VMOVUPS      Z6, Z7
+	VFMADD231PS  Z5, Z8, Z6
+	VFNMADD231PS Z5, Z8, Z7
+	VMOVUPS      Z9, Z8
+	VMOVUPS      Z10, (R9)
+	VMOVUPS      Z22, (R9)(R11*1)
+	VMOVUPS      Z13, (R9)(R11*2)
+	VMOVUPS      Z6, (R10)
+	VMOVUPS      Z7, (R10)(R11*1)
+	VMOVUPS      Z8, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, DX
+	SUBQ         $0x10, BX
+	JNZ          loop
+	VZEROUPPER
+	RET
+
+// func wideWeightsAVX512(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+// Requires: AVX, AVX512F
+TEXT ·wideWeightsAVX512(SB), $1216-56
+	LEAQ         (SP), AX
+	ADDQ         $0x3f, AX
+	ANDQ         $-64, AX
+	MOVQ         src+24(FP), CX
+	MOVQ         dst+0(FP), DX
+	MOVQ         n+48(FP), BX
+	MOVQ         srcRow+32(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         srcCol+40(FP), R8
+	SHLQ         $0x02, R8
+	LEAQ         (SI)(SI*2), DI
+	MOVQ         dstCol+16(FP), R11
+	SHLQ         $0x02, R11
+	MOVQ         dstRow+8(FP), R13
+	SHLQ         $0x02, R13
+	LEAQ         (R11)(R11*2), R12
+	VBROADCASTSS wide3f000000<>+0(SB), Z0
+	VBROADCASTSS wide3f3504f3<>+0(SB), Z1
+
+loop:
+	MOVQ         CX, R9
+	LEAQ         (CX)(DI*1), R10
+	VMOVUPS      (R9), Z2
+	VMOVUPS      (R9)(SI*1), Z3
+	VMOVUPS      (R9)(SI*2), Z4
+	VMOVUPS      Z2, Z5
+	VMOVUPS      Z2, Z6
+	VFMADD231PS  Z0, Z4, Z6
+	VMOVUPS      Z3, Z7
+	VMOVUPS      Z6, Z8
+	VFMADD231PS  Z1, Z7, Z6
+	VFNMADD231PS Z1, Z7, Z8
+	VMOVUPS      Z4, Z7
+	VFMADD231PS  Z0, Z2, Z7
+	VMOVUPS      Z3, Z2
+	VMOVUPS      Z7, Z3
+	VFMADD231PS  Z1, Z2, Z7
+	VFNMADD231PS Z1, Z2, Z3
+	VMOVUPS      Z4, Z2
+	VMOVUPS      Z5, (AX)
+	VMOVUPS      Z6, 192(AX)
+	VMOVUPS      Z8, 384(AX)
+	VMOVUPS      Z7, 576(AX)
+	VMOVUPS      Z3, 768(AX)
+	VMOVUPS      Z2, 960(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	VMOVUPS      (R9), Z2
+	VMOVUPS      (R9)(SI*1), Z3
+	VMOVUPS      (R9)(SI*2), Z4
+	VMOVUPS      Z2, Z5
+	VMOVUPS      Z2, Z6
+	VFMADD231PS  Z0, Z4, Z6
+	VMOVUPS      Z3, Z7
+	VMOVUPS      Z6, Z8
+	VFMADD231PS  Z1, Z7, Z6
+	VFNMADD231PS Z1, Z7, Z8
+	VMOVUPS      Z4, Z7
+	VFMADD231PS  Z0, Z2, Z7
+	VMOVUPS      Z3, Z2
+	VMOVUPS      Z7, Z3
+	VFMADD231PS  Z1, Z2, Z7
+	VFNMADD231PS Z1, Z2, Z3
+	VMOVUPS      Z4, Z2
+	VMOVUPS      Z5, 64(AX)
+	VMOVUPS      Z6, 256(AX)
+	VMOVUPS      Z8, 448(AX)
+	VMOVUPS      Z7, 640(AX)
+	VMOVUPS      Z3, 832(AX)
+	VMOVUPS      Z2, 1024(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	VMOVUPS      (R9), Z2
+	VMOVUPS      (R9)(SI*1), Z3
+	VMOVUPS      (R9)(SI*2), Z4
+	VMOVUPS      Z2, Z5
+	VMOVUPS      Z2, Z6
+	VFMADD231PS  Z0, Z4, Z6
+	VMOVUPS      Z3, Z7
+	VMOVUPS      Z6, Z8
+	VFMADD231PS  Z1, Z7, Z6
+	VFNMADD231PS Z1, Z7, Z8
+	VMOVUPS      Z4, Z7
+	VFMADD231PS  Z0, Z2, Z7
+	VMOVUPS      Z3, Z2
+	VMOVUPS      Z7, Z3
+	VFMADD231PS  Z1, Z2, Z7
+	VFNMADD231PS Z1, Z2, Z3
+	VMOVUPS      Z4, Z2
+	VMOVUPS      Z5, 128(AX)
+	VMOVUPS      Z6, 320(AX)
+	VMOVUPS      Z8, 512(AX)
+	VMOVUPS      Z7, 704(AX)
+	VMOVUPS      Z3, 896(AX)
+	VMOVUPS      Z2, 1088(AX)
+	ADDQ         R8, R9
+	ADDQ         R8, R10
+	MOVQ         DX, R9
+	LEAQ         (DX)(R12*1), R10
+	VMOVUPS      (AX), Z2
+	VMOVUPS      64(AX), Z3
+	VMOVUPS      128(AX), Z4
+	VMOVUPS      Z2, Z5
+	VMOVUPS      Z2, Z6
+	VFMADD231PS  Z0, Z4, Z6
+	VMOVUPS      Z3, Z7
+	VMOVUPS      Z6, Z8
+	VFMADD231PS  Z1, Z7, Z6
+	VFNMADD231PS Z1, Z7, Z8
+	VMOVUPS      Z4, Z7
+	VFMADD231PS  Z0, Z2, Z7
+	VMOVUPS      Z3, Z2
+	VMOVUPS      Z7, Z3
+	VFMADD231PS  Z1, Z2, Z7
+	VFNMADD231PS Z1, Z2, Z3
+	VMOVUPS      Z4, Z2
+	VMOVUPS      Z5, (R9)
+	VMOVUPS      Z6, (R9)(R11*1)
+	VMOVUPS      Z8, (R9)(R11*2)
+	VMOVUPS      Z7, (R10)
+	VMOVUPS      Z3, (R10)(R11*1)
+	VMOVUPS      Z2, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      192(AX), Z2
+	VMOVUPS      256(AX), Z3
+	VMOVUPS      320(AX), Z4
+	VMOVUPS      Z2, Z5
+	VMOVUPS      Z2, Z6
+	VFMADD231PS  Z0, Z4, Z6
+	VMOVUPS      Z3, Z7
+	VMOVUPS      Z6, Z8
+	VFMADD231PS  Z1, Z7, Z6
+	VFNMADD231PS Z1, Z7, Z8
+	VMOVUPS      Z4, Z7
+	VFMADD231PS  Z0, Z2, Z7
+	VMOVUPS      Z3, Z2
+	VMOVUPS      Z7, Z3
+	VFMADD231PS  Z1, Z2, Z7
+	VFNMADD231PS Z1, Z2, Z3
+	VMOVUPS      Z4, Z2
+	VMOVUPS      Z5, (R9)
+	VMOVUPS      Z6, (R9)(R11*1)
+	VMOVUPS      Z8, (R9)(R11*2)
+	VMOVUPS      Z7, (R10)
+	VMOVUPS      Z3, (R10)(R11*1)
+	VMOVUPS      Z2, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      384(AX), Z2
+	VMOVUPS      448(AX), Z3
+	VMOVUPS      512(AX), Z4
+	VMOVUPS      Z2, Z5
+	VMOVUPS      Z2, Z6
+	VFMADD231PS  Z0, Z4, Z6
+	VMOVUPS      Z3, Z7
+	VMOVUPS      Z6, Z8
+	VFMADD231PS  Z1, Z7, Z6
+	VFNMADD231PS Z1, Z7, Z8
+	VMOVUPS      Z4, Z7
+	VFMADD231PS  Z0, Z2, Z7
+	VMOVUPS      Z3, Z2
+	VMOVUPS      Z7, Z3
+	VFMADD231PS  Z1, Z2, Z7
+	VFNMADD231PS Z1, Z2, Z3
+	VMOVUPS      Z4, Z2
+	VMOVUPS      Z5, (R9)
+	VMOVUPS      Z6, (R9)(R11*1)
+	VMOVUPS      Z8, (R9)(R11*2)
+	VMOVUPS      Z7, (R10)
+	VMOVUPS      Z3, (R10)(R11*1)
+	VMOVUPS      Z2, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      576(AX), Z2
+	VMOVUPS      640(AX), Z3
+	VMOVUPS      704(AX), Z4
+	VMOVUPS      Z2, Z5
+	VMOVUPS      Z2, Z6
+	VFMADD231PS  Z0, Z4, Z6
+	VMOVUPS      Z3, Z7
+	VMOVUPS      Z6, Z8
+	VFMADD231PS  Z1, Z7, Z6
+	VFNMADD231PS Z1, Z7, Z8
+	VMOVUPS      Z4, Z7
+	VFMADD231PS  Z0, Z2, Z7
+	VMOVUPS      Z3, Z2
+	VMOVUPS      Z7, Z3
+	VFMADD231PS  Z1, Z2, Z7
+	VFNMADD231PS Z1, Z2, Z3
+	VMOVUPS      Z4, Z2
+	VMOVUPS      Z5, (R9)
+	VMOVUPS      Z6, (R9)(R11*1)
+	VMOVUPS      Z8, (R9)(R11*2)
+	VMOVUPS      Z7, (R10)
+	VMOVUPS      Z3, (R10)(R11*1)
+	VMOVUPS      Z2, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      768(AX), Z2
+	VMOVUPS      832(AX), Z3
+	VMOVUPS      896(AX), Z4
+	VMOVUPS      Z2, Z5
+	VMOVUPS      Z2, Z6
+	VFMADD231PS  Z0, Z4, Z6
+	VMOVUPS      Z3, Z7
+	VMOVUPS      Z6, Z8
+	VFMADD231PS  Z1, Z7, Z6
+	VFNMADD231PS Z1, Z7, Z8
+	VMOVUPS      Z4, Z7
+	VFMADD231PS  Z0, Z2, Z7
+	VMOVUPS      Z3, Z2
+	VMOVUPS      Z7, Z3
+	VFMADD231PS  Z1, Z2, Z7
+	VFNMADD231PS Z1, Z2, Z3
+	VMOVUPS      Z4, Z2
+	VMOVUPS      Z5, (R9)
+	VMOVUPS      Z6, (R9)(R11*1)
+	VMOVUPS      Z8, (R9)(R11*2)
+	VMOVUPS      Z7, (R10)
+	VMOVUPS      Z3, (R10)(R11*1)
+	VMOVUPS      Z2, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	VMOVUPS      960(AX), Z2
+	VMOVUPS      1024(AX), Z3
+	VMOVUPS      1088(AX), Z4
+	VMOVUPS      Z2, Z5
+	VMOVUPS      Z2, Z6
+	VFMADD231PS  Z0, Z4, Z6
+	VMOVUPS      Z3, Z7
+	VMOVUPS      Z6, Z8
+	VFMADD231PS  Z1, Z7, Z6
+	VFNMADD231PS Z1, Z7, Z8
+	VMOVUPS      Z4, Z7
+	VFMADD231PS  Z0, Z2, Z7
+	VMOVUPS      Z3, Z2
+	VMOVUPS      Z7, Z3
+	VFMADD231PS  Z1, Z2, Z7
+	VFNMADD231PS Z1, Z2, Z3
+	VMOVUPS      Z4, Z2
+	VMOVUPS      Z5, (R9)
+	VMOVUPS      Z6, (R9)(R11*1)
+	VMOVUPS      Z8, (R9)(R11*2)
+	VMOVUPS      Z7, (R10)
+	VMOVUPS      Z3, (R10)(R11*1)
+	VMOVUPS      Z2, (R10)(R11*2)
+	ADDQ         R13, R9
+	ADDQ         R13, R10
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, DX
+	SUBQ         $0x10, BX
+	JNZ          loop
+	VZEROUPPER
+	RET
+
+// func wideWeightsBackAVX512(dst *float32, dstRow int, dstCol int, src *float32, srcRow int, srcCol int, n int)
+// Requires: AVX, AVX512F
+TEXT ·wideWeightsBackAVX512(SB), $1216-56
+	LEAQ         (SP), AX
+	ADDQ         $0x3f, AX
+	ANDQ         $-64, AX
+	MOVQ         src+24(FP), CX
+	MOVQ         dst+0(FP), DX
+	MOVQ         n+48(FP), BX
+	MOVQ         srcRow+32(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         srcCol+40(FP), R8
+	SHLQ         $0x02, R8
+	LEAQ         (SI)(SI*2), DI
+	MOVQ         dstCol+16(FP), R11
+	SHLQ         $0x02, R11
+	MOVQ         dstRow+8(FP), R13
+	SHLQ         $0x02, R13
+	LEAQ         (R11)(R11*2), R12
+	VBROADCASTSS wide3f000000<>+0(SB), Z0
+	VBROADCASTSS wide3f3504f3<>+0(SB), Z1
+
+loop:
+	MOVQ        CX, R9
+	LEAQ        (CX)(DI*1), R10
+	VMOVUPS     (R9), Z2
+	VMOVUPS     (R9)(SI*1), Z3
+	VMOVUPS     (R9)(SI*2), Z4
+	VMOVUPS     (R10), Z5
+	VMOVUPS     (R10)(SI*1), Z6
+	VMOVUPS     (R10)(SI*2), Z7
+	VADDPS      Z4, Z3, Z8
+	VSUBPS      Z4, Z3, Z3
+	VADDPS      Z6, Z5, Z4
+	VSUBPS      Z6, Z5, Z5
+	VMOVUPS     Z8, Z6
+	VADDPS      Z2, Z6, Z6
+	VFMADD231PS Z0, Z4, Z6
+	VMULPS      Z1, Z3, Z2
+	VFMADD231PS Z1, Z5, Z2
+	VMOVUPS     Z7, Z3
+	VFMADD231PS Z0, Z8, Z3
+	VADDPS      Z4, Z3, Z3
+	VMOVUPS     Z6, (AX)
+	VMOVUPS     Z2, 384(AX)
+	VMOVUPS     Z3, 768(AX)
+	ADDQ        R8, R9
+	ADDQ        R8, R10
+	VMOVUPS     (R9), Z2
+	VMOVUPS     (R9)(SI*1), Z3
+	VMOVUPS     (R9)(SI*2), Z4
+	VMOVUPS     (R10), Z5
+	VMOVUPS     (R10)(SI*1), Z6
+	VMOVUPS     (R10)(SI*2), Z7
+	VADDPS      Z4, Z3, Z8
+	VSUBPS      Z4, Z3, Z3
+	VADDPS      Z6, Z5, Z4
+	VSUBPS      Z6, Z5, Z5
+	VMOVUPS     Z8, Z6
+	VADDPS      Z2, Z6, Z6
+	VFMADD231PS Z0, Z4, Z6
+	VMULPS      Z1, Z3, Z2
+	VFMADD231PS Z1, Z5, Z2
+	VMOVUPS     Z7, Z3
+	VFMADD231PS Z0, Z8, Z3
+	VADDPS      Z4, Z3, Z3
+	VMOVUPS     Z6, 64(AX)
+	VMOVUPS     Z2, 448(AX)
+	VMOVUPS     Z3, 832(AX)
+	ADDQ        R8, R9
+	ADDQ        R8, R10
+	VMOVUPS     (R9), Z2
+	VMOVUPS     (R9)(SI*1), Z3
+	VMOVUPS     (R9)(SI*2), Z4
+	VMOVUPS     (R10), Z5
+	VMOVUPS     (R10)(SI*1), Z6
+	VMOVUPS     (R10)(SI*2), Z7
+	VADDPS      Z4, Z3, Z8
+	VSUBPS      Z4, Z3, Z3
+	VADDPS      Z6, Z5, Z4
+	VSUBPS      Z6, Z5, Z5
+	VMOVUPS     Z8, Z6
+	VADDPS      Z2, Z6, Z6
+	VFMADD231PS Z0, Z4, Z6
+	VMULPS      Z1, Z3, Z2
+	VFMADD231PS Z1, Z5, Z2
+	VMOVUPS     Z7, Z3
+	VFMADD231PS Z0, Z8, Z3
+	VADDPS      Z4, Z3, Z3
+	VMOVUPS     Z6, 128(AX)
+	VMOVUPS     Z2, 512(AX)
+	VMOVUPS     Z3, 896(AX)
+	ADDQ        R8, R9
+	ADDQ        R8, R10
+	VMOVUPS     (R9), Z2
+	VMOVUPS     (R9)(SI*1), Z3
+	VMOVUPS     (R9)(SI*2), Z4
+	VMOVUPS     (R10), Z5
+	VMOVUPS     (R10)(SI*1), Z6
+	VMOVUPS     (R10)(SI*2), Z7
+	VADDPS      Z4, Z3, Z8
+	VSUBPS      Z4, Z3, Z3
+	VADDPS      Z6, Z5, Z4
+	VSUBPS      Z6, Z5, Z5
+	VMOVUPS     Z8, Z6
+	VADDPS      Z2, Z6, Z6
+	VFMADD231PS Z0, Z4, Z6
+	VMULPS      Z1, Z3, Z2
+	VFMADD231PS Z1, Z5, Z2
+	VMOVUPS     Z7, Z3
+	VFMADD231PS Z0, Z8, Z3
+	VADDPS      Z4, Z3, Z3
+	VMOVUPS     Z6, 192(AX)
+	VMOVUPS     Z2, 576(AX)
+	VMOVUPS     Z3, 960(AX)
+	ADDQ        R8, R9
+	ADDQ        R8, R10
+	VMOVUPS     (R9), Z2
+	VMOVUPS     (R9)(SI*1), Z3
+	VMOVUPS     (R9)(SI*2), Z4
+	VMOVUPS     (R10), Z5
+	VMOVUPS     (R10)(SI*1), Z6
+	VMOVUPS     (R10)(SI*2), Z7
+	VADDPS      Z4, Z3, Z8
+	VSUBPS      Z4, Z3, Z3
+	VADDPS      Z6, Z5, Z4
+	VSUBPS      Z6, Z5, Z5
+	VMOVUPS     Z8, Z6
+	VADDPS      Z2, Z6, Z6
+	VFMADD231PS Z0, Z4, Z6
+	VMULPS      Z1, Z3, Z2
+	VFMADD231PS Z1, Z5, Z2
+	VMOVUPS     Z7, Z3
+	VFMADD231PS Z0, Z8, Z3
+	VADDPS      Z4, Z3, Z3
+	VMOVUPS     Z6, 256(AX)
+	VMOVUPS     Z2, 640(AX)
+	VMOVUPS     Z3, 1024(AX)
+	ADDQ        R8, R9
+	ADDQ        R8, R10
+	VMOVUPS     (R9), Z2
+	VMOVUPS     (R9)(SI*1), Z3
+	VMOVUPS     (R9)(SI*2), Z4
+	VMOVUPS     (R10), Z5
+	VMOVUPS     (R10)(SI*1), Z6
+	VMOVUPS     (R10)(SI*2), Z7
+	VADDPS      Z4, Z3, Z8
+	VSUBPS      Z4, Z3, Z3
+	VADDPS      Z6, Z5, Z4
+	VSUBPS      Z6, Z5, Z5
+	VMOVUPS     Z8, Z6
+	VADDPS      Z2, Z6, Z6
+	VFMADD231PS Z0, Z4, Z6
+	VMULPS      Z1, Z3, Z2
+	VFMADD231PS Z1, Z5, Z2
+	VMOVUPS     Z7, Z3
+	VFMADD231PS Z0, Z8, Z3
+	VADDPS      Z4, Z3, Z3
+	VMOVUPS     Z6, 320(AX)
+	VMOVUPS     Z2, 704(AX)
+	VMOVUPS     Z3, 1088(AX)
+	ADDQ        R8, R9
+	ADDQ        R8, R10
+	MOVQ        DX, R9
+	LEAQ        (DX)(R12*1), R10
+	VMOVUPS     (AX), Z2
+	VMOVUPS     64(AX), Z3
+	VMOVUPS     128(AX), Z4
+	VMOVUPS     192(AX), Z5
+	VMOVUPS     256(AX), Z6
+	VMOVUPS     320(AX), Z7
+	VADDPS      Z4, Z3, Z8
+	VSUBPS      Z4, Z3, Z3
+	VADDPS      Z6, Z5, Z4
+	VSUBPS      Z6, Z5, Z5
+	VMOVUPS     Z8, Z6
+	VADDPS      Z2, Z6, Z6
+	VFMADD231PS Z0, Z4, Z6
+	VMULPS      Z1, Z3, Z2
+	VFMADD231PS Z1, Z5, Z2
+	VMOVUPS     Z7, Z3
+	VFMADD231PS Z0, Z8, Z3
+	VADDPS      Z4, Z3, Z3
+	VMOVUPS     Z6, (R9)
+	VMOVUPS     Z2, (R9)(R11*1)
+	VMOVUPS     Z3, (R9)(R11*2)
+	ADDQ        R13, R9
+	ADDQ        R13, R10
+	VMOVUPS     384(AX), Z2
+	VMOVUPS     448(AX), Z3
+	VMOVUPS     512(AX), Z4
+	VMOVUPS     576(AX), Z5
+	VMOVUPS     640(AX), Z6
+	VMOVUPS     704(AX), Z7
+	VADDPS      Z4, Z3, Z8
+	VSUBPS      Z4, Z3, Z3
+	VADDPS      Z6, Z5, Z4
+	VSUBPS      Z6, Z5, Z5
+	VMOVUPS     Z8, Z6
+	VADDPS      Z2, Z6, Z6
+	VFMADD231PS Z0, Z4, Z6
+	VMULPS      Z1, Z3, Z2
+	VFMADD231PS Z1, Z5, Z2
+	VMOVUPS     Z7, Z3
+	VFMADD231PS Z0, Z8, Z3
+	VADDPS      Z4, Z3, Z3
+	VMOVUPS     Z6, (R9)
+	VMOVUPS     Z2, (R9)(R11*1)
+	VMOVUPS     Z3, (R9)(R11*2)
+	ADDQ        R13, R9
+	ADDQ        R13, R10
+	VMOVUPS     768(AX), Z2
+	VMOVUPS     832(AX), Z3
+	VMOVUPS     896(AX), Z4
+	VMOVUPS     960(AX), Z5
+	VMOVUPS     1024(AX), Z6
+	VMOVUPS     1088(AX), Z7
+	VADDPS      Z4, Z3, Z8
+	VSUBPS      Z4, Z3, Z3
+	VADDPS      Z6, Z5, Z4
+	VSUBPS      Z6, Z5, Z5
+	VMOVUPS     Z8, Z6
+	VADDPS      Z2, Z6, Z6
+	VFMADD231PS Z0, Z4, Z6
+	VMULPS      Z1, Z3, Z2
+	VFMADD231PS Z1, Z5, Z2
+	VMOVUPS     Z7, Z3
+	VFMADD231PS Z0, Z8, Z3
+	VADDPS      Z4, Z3, Z3
+	VMOVUPS     Z6, (R9)
+	VMOVUPS     Z2, (R9)(R11*1)
+	VMOVUPS     Z3, (R9)(R11*2)
+	ADDQ        R13, R9
+	ADDQ        R13, R10
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, DX
+	SUBQ        $0x10, BX
+	JNZ         loop
+	VZEROUPPER
+	RET

@@ -17,9 +17,15 @@ func nativeConvISAs() (list []*convISA) {
 			sumRows:   sumRowsPortable,
 			pool2:     poolPairsPortable,
 			unpool2:   unpoolPairsPortable,
-			winograd: [winogradMatrixCount]sandwichKernel{
-				winogradB: winogradInputAVX2, winogradA: winogradOutputAVX2, winogradAT: winogradOutputBackAVX2,
-				winogradG: winogradWeightsAVX2, winogradGT: winogradWeightsBackAVX2,
+			winograd: [len(winogradForms)][winogradMatrixCount]sandwichKernel{
+				{
+					winogradB: winogradInputAVX2, winogradA: winogradOutputAVX2, winogradAT: winogradOutputBackAVX2,
+					winogradG: winogradWeightsAVX2, winogradGT: winogradWeightsBackAVX2,
+				},
+				{
+					winogradB: wideInputAVX2, winogradA: wideOutputAVX2, winogradAT: wideOutputBackAVX2,
+					winogradG: wideWeightsAVX2, winogradGT: wideWeightsBackAVX2,
+				},
 			},
 		})
 	}
@@ -37,9 +43,15 @@ func nativeConvISAs() (list []*convISA) {
 			sumRows:   sumWideRowsAVX512,
 			pool2:     poolRowPairsAVX512,
 			unpool2:   unpoolRowPairsAVX512,
-			winograd: [winogradMatrixCount]sandwichKernel{
-				winogradB: winogradInputAVX512, winogradA: winogradOutputAVX512, winogradAT: winogradOutputBackAVX512,
-				winogradG: winogradWeightsAVX512, winogradGT: winogradWeightsBackAVX512,
+			winograd: [len(winogradForms)][winogradMatrixCount]sandwichKernel{
+				{
+					winogradB: winogradInputAVX512, winogradA: winogradOutputAVX512, winogradAT: winogradOutputBackAVX512,
+					winogradG: winogradWeightsAVX512, winogradGT: winogradWeightsBackAVX512,
+				},
+				{
+					winogradB: wideInputAVX512, winogradA: wideOutputAVX512, winogradAT: wideOutputBackAVX512,
+					winogradG: wideWeightsAVX512, winogradGT: wideWeightsBackAVX512,
+				},
 			},
 		})
 	}

@@ -47,7 +47,7 @@ type convISA struct {
 	spread         func(dst []float32, pitch, plane int, src []float32, w, rows, planes int)
 	sumRows        func(acc, src []float32, rows int)
 	pool2, unpool2 func(g *MaxPool, in, out []float32, choice []uint16, w, pairs int)
-	winograd       [winogradMatrixCount]sandwichKernel // nil: portable
+	winograd       [len(winogradForms)][winogradMatrixCount]sandwichKernel // nil: portable
 }
 
 var portableConv = convISA{

@@ -7,9 +7,15 @@ import "sync"
 // uses it at a time; the zero value is ready. A nil *Workspace means a
 // temporary one. A workspace for each layer saves clearing the padding again.
 type Workspace struct {
+	// Weights, if not 0, numbers the weights of the calls that follow: in one direction
+	// (ConvForward or ConvBackwardInput) those of a number and a size are the same. What
+	// has been made of them is then kept for the next call, up to 4 times their memory in
+	// each direction.
+	Weights uint64
+
 	correlation correlation
 	weights     weightGradient
-	winograd    winograd
+	winograd    [2]winograd // the second one is of ConvBackwardInput with kept weights
 	gradient    winogradGradient
 	planar      planar
 	planarDW    planarGradient
@@ -37,6 +43,14 @@ func (ws *Workspace) orNew() *Workspace {
 		return new(Workspace)
 	}
 	return ws
+}
+
+// tiles returns the memory of a product by tiles.
+func (ws *Workspace) tiles(backward bool) *winograd {
+	if backward && ws.Weights != 0 {
+		return &ws.winograd[1]
+	}
+	return &ws.winograd[0]
 }
 
 func (ws *Workspace) take() *convScratch {

@@ -130,8 +130,12 @@ func (b *Batch) build(c Config, chunks int, pool *kernel.Pool) {
 		}
 	case Conv2dConfig:
 		whole.r.w = coded.Tensor{Shape: r, Data: whole.f.w.Data} // of one block, both copies are the weights
-		b.Shard = &Conv2d{resident: whole, config: c}
-		b.set = func(w []float32) { copy(whole.f.w.Data, w) }
+		conv := &Conv2d{resident: whole, config: c}
+		b.Shard = conv
+		b.set = func(w []float32) {
+			copy(whole.f.w.Data, w)
+			conv.changes++
+		}
 	}
 }
 

@@ -65,7 +65,9 @@ func (s *Conv2d) Multiply(p coded.Product, x coded.Tensor, chunk int) (coded.Ten
 	}
 	samples, channels := c.size(lo, hi)
 	weights := h.w.Data
+	s.ws.Weights = 0
 	if c.byBatch {
+		s.ws.Weights = s.changes + 1
 		sample := len(x.Data) / c.batch
 		x.Data = x.Data[lo*sample : hi*sample]
 	} else {

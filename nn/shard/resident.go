@@ -19,7 +19,8 @@ type resident struct {
 	f, r     half // r is empty without backward
 	// pending tells that f and r have a gradient.
 	pending bool
-	step    int // of the last update
+	step    int    // of the last update
+	changes uint64 // of the weights: how often they have changed
 }
 
 // newResident makes the shard of a layer at a slot, with copies of zeros.
@@ -83,6 +84,7 @@ func (s *resident) Apply(u coded.Update) error {
 	}
 	s.f.apply(s.pool, u) // last: the next product is made with F
 	s.pending = false
+	s.changes++
 	return nil
 }
 
@@ -111,6 +113,7 @@ func (s *resident) SetState(state []coded.Tensor) error {
 		copy(t.Data, state[i].Data)
 	}
 	s.pending, s.step = false, 0
+	s.changes++
 	s.f.late, s.r.late = late{}, late{}
 	return nil
 }

@@ -25,5 +25,6 @@ func main() {
 	maxPool()
 	maxPoolBackward()
 	winograd()
+	wideWinograd()
 	Generate()
 }
