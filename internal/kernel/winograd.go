@@ -19,10 +19,10 @@ import "math"
 // With m = 2 the matrices have entries 0, 1 and 1/2 only, so integers stay exact, and
 // the rounding error is less than that of the definition. With m = 4 the points
 // are 0, +-1/sqrt 2, +-sqrt 2 and infinity in place of the usual 0, +-1, +-2 and
-// infinity: the entries stay closer to 1 and the rounding error is about that of
-// the definition, where that of the usual ones is four times as large. A NaN or an
-// infinity spoils the tiles that it is in: results may be NaN that the definition
-// would leave finite.
+// infinity: the entries stay closer to 1 and the rounding error is about twice that of
+// the definition, where the usual ones have eight times as much. A NaN or an infinity
+// spoils the tiles that it is in: results may be NaN that the definition would leave
+// finite.
 
 // winogradMatrix names the matrix P of a product P X P^T.
 type winogradMatrix int

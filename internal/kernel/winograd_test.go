@@ -145,8 +145,8 @@ func TestWinogradMatrices(t *testing.T) {
 	}
 }
 
-// The rounding error of large tiles is about that of the definition, where the points 0,
-// +-1, +-2 would have several times as much.
+// The rounding error of large tiles is about twice that of the definition, where the
+// points 0, +-1 and +-2 would have several times as much.
 func TestWinogradRounding(t *testing.T) {
 	d := newConvData(square(2, 128, 16, 24, 3, 1, 1, 1, 1), 11)
 	if winogradFormOf(d.N, d.H, d.W).tile != 4 {

@@ -10,7 +10,10 @@ import (
 // Conv2d is the resident shard of a convolution at one slot of the code. It
 // implements coded.Shard. Both copies are weights of convolutions of as many
 // groups: F with a block of every group's output channels, R with a block of
-// every group's input channels.
+// every group's input channels. What products cut by samples make of the weights is
+// kept until these change by Apply or SetState: of a convolution of 3 x 3 and stride 1
+// up to 4 times a copy, see kernel.Workspace.Weights. A bit that flips in a weight shows
+// in the state at once and in the products after the next change.
 type Conv2d struct {
 	resident
 	config Conv2dConfig

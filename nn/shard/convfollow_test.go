@@ -157,7 +157,7 @@ func TestConvFollowerFindsSoftErrors(t *testing.T) {
 				data := f.shards[3].State()[tensor].Data
 				before := data[4] // of the first channel, which no padding hides
 				for _, bit := range []int{31, 30, 23} {
-					data[4] = math.Float32frombits(math.Float32bits(before) ^ 1<<bit)
+					f.flip(3, tensor, 4, bit)
 					x, found := f.operand(p), false
 					for chunk := range f.layer.Chunks {
 						found = found || f.check(p, 3, chunk, x, f.multiply(p, 3, chunk, x)) != nil
@@ -169,8 +169,8 @@ func TestConvFollowerFindsSoftErrors(t *testing.T) {
 					if err := f.follower.CheckState(3, f.shards[3].State()); !errors.As(err, &wrong) {
 						t.Errorf("tensor %d: %g in place of %g was not found in the state: %v", tensor, data[4], before, err)
 					}
+					f.flip(3, tensor, 4, bit)
 				}
-				data[4] = before
 			}
 			f.honest("with every bit back")
 		})

@@ -126,6 +126,21 @@ func (f *followedLayer) multiply(p coded.Product, slot, chunk int, x coded.Tenso
 	return clone(y)
 }
 
+// flip flips a bit of a slot's state. A shard may keep what it has made of its weights
+// until it is told that they are others, so the state is set anew.
+func (f *followedLayer) flip(slot, tensor, at, bit int) {
+	f.t.Helper()
+	var state []coded.Tensor
+	for _, s := range f.shards[slot].State() {
+		state = append(state, clone(s))
+	}
+	v := &state[tensor].Data[at]
+	*v = math.Float32frombits(math.Float32bits(*v) ^ 1<<bit)
+	if err := f.shards[slot].SetState(state); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
 // each calls do for every product, slot and chunk.
 func (f *followedLayer) each(do func(p coded.Product, slot, chunk int)) {
 	for _, p := range []coded.Product{coded.Forward, coded.Backward} {
