@@ -19,6 +19,7 @@ func (r *run) fit(ctx context.Context) error {
 		return err
 	}
 	// The workers' own waits have deadlines; an interrupt ends the run between steps.
+	r.doing = "placing the layers"
 	if err := nn.Place(ctx, r.model, r.resumed.Momenta); err != nil {
 		return err
 	}
@@ -45,7 +46,7 @@ func (r *run) fit(ctx context.Context) error {
 		if err := r.checkpoint(context.WithoutCancel(ctx), "interrupted"); err != nil {
 			return err
 		}
-		return fmt.Errorf("%w after step %d of %d; train run --resume %s goes on", errInterrupted, result.Steps, r.totalSteps(), r.folder.path)
+		return interruptedError{fmt.Sprintf("after step %d of %d; train run --resume %s goes on", result.Steps, r.totalSteps(), r.folder.path)}
 	}
 	return r.finish(result)
 }

@@ -71,6 +71,24 @@ func TestInterruptWhileWaitingForWorkers(t *testing.T) {
 	}
 }
 
+// A run that has not made a step leaves nothing, whatever it was doing.
+func TestInterruptBeforeTheFirstStep(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if _, status := start(t, "keygen", "key").wait(); status != exitDone {
+		t.Fatalf("keygen: exit status %d", status)
+	}
+	p := start(t, "run", "--dataset=synthetic", "--model=mlp", "--workers=1", "--n=3", "--k=2", "--key=key", "--min-workers=3", "--out=a/b")
+	p.until("waiting for workers, at least 3; gossip at 127.0.0.1:")
+	p.signal(syscall.SIGINT)
+	_, status := p.wait()
+	if said := p.stderr.String(); status != exitInterrupted || !strings.Contains(said, "train: interrupted while ") || !strings.HasSuffix(said, ", before the first step\n") {
+		t.Errorf("exit status %d, standard error %q; want %d and a line that says where", status, said, exitInterrupted)
+	}
+	if exists("a") {
+		t.Error("a run folder is left")
+	}
+}
+
 // Whoever reads the output may go away; what was learnt stays.
 func TestClosedOutput(t *testing.T) {
 	t.Chdir(t.TempDir())

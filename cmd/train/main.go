@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/alecthomas/kong"
 
@@ -44,49 +42,13 @@ type cli struct {
 // terminal is what a command prints to.
 type terminal struct{ stdout, stderr io.Writer }
 
-// errInterrupted ends a run that the user has interrupted.
-var errInterrupted = errors.New("interrupted")
-
 func main() { os.Exit(Main()) }
 
 // Main runs the command line and returns the exit status.
 func Main() int {
-	ctx, stop := interruptible(context.Background())
+	ctx, stop := interruptible(context.Background(), os.Stderr)
 	defer stop()
 	return execute(ctx, os.Args[1:], terminal{stdout: os.Stdout, stderr: os.Stderr})
-}
-
-// interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP
-// cancels with errInterrupted; a second one ends the process at once. A process
-// that was started to ignore SIGHUP, by nohup, goes on to do so. A reader of
-// standard output that goes away ends the process by an error, in order.
-func interruptible(parent context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(parent)
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) {
-		signal.Notify(signals, syscall.SIGHUP)
-	}
-	signal.Ignore(syscall.SIGPIPE)
-	done := make(chan struct{})
-	go func() {
-		select {
-		case <-signals:
-			cancel(errInterrupted)
-		case <-done:
-			return
-		}
-		select {
-		case <-signals:
-			os.Exit(exitInterrupted)
-		case <-done:
-		}
-	}()
-	return ctx, func() {
-		signal.Stop(signals)
-		close(done)
-		cancel(nil)
-	}
 }
 
 // newParser returns the parser of the command line.
@@ -126,7 +88,7 @@ func execute(ctx context.Context, args []string, t terminal) int {
 	}
 	command.BindTo(ctx, (*context.Context)(nil))
 	err = command.Run(t)
-	if context.Cause(ctx) == errInterrupted && errors.Is(err, context.Canceled) {
+	if told := (interruptedError{}); isInterrupt(ctx, err) && !errors.As(err, &told) {
 		err = errInterrupted // what was waiting says only that its context has ended
 	}
 	return report(t, err)

@@ -93,7 +93,9 @@ func (p *planCmd) train(ctx context.Context, r *run, a *plan.Answer, folder stri
 	if _, err := parser.Parse(args); err != nil {
 		return nil, err
 	}
-	if err := c.Run.Run(ctx, quiet); err != nil {
+	if err := c.Run.Run(ctx, quiet); isInterrupt(ctx, err) {
+		return nil, errInterrupted // its folder goes, so that nothing can go on
+	} else if err != nil {
 		return nil, err
 	}
 	steps, err := readSteps(events)

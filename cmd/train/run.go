@@ -31,10 +31,25 @@ func (r *runCmd) Run(ctx context.Context, t terminal) error {
 	}
 	run := &run{runFlags: &r.runFlags, lists: r.lists, began: time.Now()}
 	err := errors.Join(run.do(ctx, t), run.close())
-	if err != nil && !errors.Is(err, errInterrupted) {
+	if isInterrupt(ctx, err) {
+		err = run.interrupted(err)
+	} else if err != nil {
 		run.reportFailure(t, err)
 	}
 	return errors.Join(err, run.closeOutput())
+}
+
+// interrupted says where an interrupt met the run. One that had not got to its first step
+// leaves no folder.
+func (r *run) interrupted(err error) error {
+	if r.trainer != nil {
+		return err
+	}
+	err = interruptedError{"while " + r.doing + ", before the first step"}
+	if r.folder != nil {
+		err = errors.Join(err, r.folder.discard())
+	}
+	return err
 }
 
 // run is one training run and what it owns.
@@ -42,6 +57,7 @@ type run struct {
 	*runFlags
 	lists
 	began time.Time
+	doing string // before the first step
 
 	train, test *datasets.Set
 	loader      *datasets.Loader
@@ -74,33 +90,31 @@ type run struct {
 	timeline *timeline   // nil unless --trace
 }
 
+// do goes through the stages of a run.
 func (r *run) do(ctx context.Context, t terminal) error {
-	for _, stage := range []func() error{
-		func() error { return r.openMonitor(ctx) },
-		func() error { return r.loadData(ctx) },
-		r.buildModel,
-		r.loadInit,
-		r.setParams,
-		r.buildOptimizer,
-		r.loadCheckpoint,
-		r.readReplay,
+	for _, stage := range []struct {
+		doing string
+		do    func() error
+	}{
+		{"opening the monitor", func() error { return r.openMonitor(ctx) }},
+		{"loading the data", func() error { return r.loadData(ctx) }},
+		{"building the model", r.buildModel},
+		{"reading --init", r.loadInit},
+		{"building the model", r.setParams},
+		{"building the optimiser", r.buildOptimizer},
+		{"reading the checkpoint", r.loadCheckpoint},
+		{"reading --replay", r.readReplay},
+		{"deciding on placements", func() error { return r.placeLayers(ctx, t) }},
+		{"opening the run folder", func() error { return r.openOutput(t) }},
+		{"opening the monitor", func() error { return r.tellMonitor(t) }},
+		{"starting the workers", func() error { return r.startCluster(ctx) }},
 	} {
-		if err := stage(); err != nil {
+		r.doing = stage.doing
+		if err := stage.do(); err != nil {
 			return err
 		}
-	}
-	if err := r.placeLayers(ctx, t); err != nil {
-		return err
-	}
-	if err := r.openOutput(t); err != nil {
-		return err
-	}
-	if err := r.tellMonitor(t); err != nil {
-		return err
-	}
-	if len(r.placed) > 0 {
-		if err := r.startCluster(ctx); err != nil {
-			return err
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 	}
 	return r.fit(ctx)
@@ -166,8 +180,11 @@ func (r *run) countWorkers(ctx context.Context) error {
 	return p.usage()
 }
 
-// startCluster starts the workers and gives the placed layers their executor.
+// startCluster starts the workers and gives the placed layers, if any, their executor.
 func (r *run) startCluster(ctx context.Context) error {
+	if len(r.placed) == 0 {
+		return nil
+	}
 	r.cluster.emit = r.events.emit
 	kept, err := readCopies(r.resumed.Dir)
 	if err != nil {
