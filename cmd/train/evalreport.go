@@ -83,8 +83,8 @@ func (r *evalReport) text() string {
 		fmt.Fprintf(b, "computed on the workers: %s, %s, any %d of %d\n", r.Placement, r.Code, r.K, r.N)
 	}
 	if l := r.Latency; l != nil {
-		fmt.Fprintf(b, "%d requests of %d images: mean %.4g ms, half within %.4g, 99 %% within %.4g, 99.9 %% within %.4g\n",
-			l.Requests, l.Images, l.MeanMS, l.P50MS, l.P99MS, l.P999MS)
+		b.WriteString(paragraph("  ", "%d requests of %d images: mean %.4g ms, half within %.4g ms, 99 %% within %.4g ms, 99.9 %% within %.4g ms",
+			l.Requests, l.Images, l.MeanMS, l.P50MS, l.P99MS, l.P999MS))
 	}
 	b.WriteByte('\n')
 	width := len("class")

@@ -70,45 +70,72 @@ func newPlanReport(p *planCmd, r *run, q plan.Question, a *plan.Answer) *planRep
 const shownCandidates = 4
 
 func (r *planReport) text() string {
-	b := &strings.Builder{}
 	how := "told"
 	if r.Measured {
 		how = "measured"
 	}
-	fmt.Fprintf(b, "%s on %s, %d images a step; %s, stragglers: %s (%s)\n\n", r.Model, r.Dataset, r.Batch, r.machinesReport, r.Straggler, how)
-	const form = "%-*s  %-9s %-16s %5s  %9s  %9s  %10s  %10s  %9s  %s\n"
-	width := len("layer")
-	for _, l := range r.Layers {
-		width = max(width, len(l.Layer))
-	}
-	fmt.Fprintf(b, form, width, "layer", "placement", "code", "n,k", "step, ms", "99 %, ms", "bytes", "a worker", "condition", "")
-	for _, l := range r.Layers {
-		name, shown := l.Layer, map[string]bool{}
-		for i, c := range l.Candidates {
-			chosen := c.Placement == l.Chosen.Placement && c.Code == l.Chosen.Code && c.K == l.Chosen.K && c.Gradient == l.Chosen.Gradient
-			if i >= shownCandidates && !chosen && shown[c.Placement] {
-				continue
-			}
-			shown[c.Placement] = true
-			why := ""
-			if chosen {
-				why = "<- " + l.Chosen.Why
-			}
-			line := fmt.Sprintf(form, width, name, c.Placement, c.Code, nk(c), number(c.StepMS), number(c.P99MS), bytesOf(c.Bytes), bytesOf(c.Storage), number(c.Worst), why)
-			b.WriteString(strings.TrimRight(line, " \n") + "\n")
-			name = ""
-		}
-	}
-	fmt.Fprintf(b, "\nA step of the whole model so: %.4g ms, at most %.4g in 99 of 100, %s on the wire. All at the coordinator: %.4g ms.\n", r.StepMS, r.P99MS, bytesText(int64(r.Bytes)), r.LocalMS)
-	fmt.Fprintf(b, "Of it: %s.\n", partsText(r.Parts))
+	b := &strings.Builder{}
+	fmt.Fprintf(b, "%s on %s, %d images a step\n", r.Model, r.Dataset, r.Batch)
+	b.WriteString(paragraph("  ", "%s; stragglers: %s (%s)", r.machinesReport, r.Straggler, how) + "\n")
+	b.WriteString(r.table())
+	b.WriteString("\n" + paragraph("  ", "A step of the whole model so: %.4g ms, at most %.4g ms in 99 of 100, %s on the wire. All at the coordinator: %.4g ms.",
+		r.StepMS, r.P99MS, bytesText(int64(r.Bytes)), r.LocalMS))
+	b.WriteString(paragraph("  ", "Of it: %s.", partsText(r.Parts)))
 	if r.explain {
 		b.WriteString(r.explained())
 	}
 	b.WriteString(r.breakEven())
-	if r.Check != nil {
-		fmt.Fprintf(b, "Measured over %d steps: %.4g ms (at most %.4g in 99 of 100); the prediction is off by %+.1f %%.\n", r.Check.Steps, r.Check.StepMS, r.Check.P99MS, 100*r.Check.Error)
+	if c := r.Check; c != nil {
+		b.WriteString(paragraph("  ", "Measured over %d steps: %.4g ms (at most %.4g ms in 99 of 100); the prediction is off by %+.1f %%.", c.Steps, c.StepMS, c.P99MS, 100*c.Error))
 	}
 	return b.String()
+}
+
+// table lists the candidates of every layer, and what was chosen why.
+func (r *planReport) table() string {
+	code, tails := len("code"), false
+	for _, l := range r.Layers {
+		code = max(code, widest("", l.Candidates, func(c plan.Candidate) string { return c.Code }))
+		tails = tails || slices.ContainsFunc(l.Candidates, func(c plan.Candidate) bool { return c.P99MS != c.StepMS })
+	}
+	b := &strings.Builder{}
+	line := func(placement, codeName, nk, step, tail, bytes, storage, condition string) {
+		if tails {
+			step = fmt.Sprintf("%8s %8s", step, tail)
+		}
+		text := fmt.Sprintf("  %-8s %-*s %5s %8s %8s %8s %9s", placement, code, codeName, nk, step, bytes, storage, condition)
+		b.WriteString(strings.TrimRight(text, " ") + "\n")
+	}
+	line("", "code", "n,k", "ms", "99 %", "bytes", "a worker", "condition")
+	for _, l := range r.Layers {
+		b.WriteString(l.Layer + "\n")
+		for _, c := range shownOf(l) {
+			line(c.Placement, c.Code, nk(c), number(c.StepMS), number(c.P99MS), bytesOf(c.Bytes), bytesOf(c.Storage), number(c.Worst))
+			if isChosen(l, c) {
+				b.WriteString(paragraph("              ", "           <- %s", l.Chosen.Why))
+			}
+		}
+	}
+	return b.String()
+}
+
+// shownOf are the candidates of a layer that people are shown: the first, the best of each
+// placement, and what was chosen.
+func shownOf(l plan.LayerPlan) []plan.Candidate {
+	var list []plan.Candidate
+	shown := map[string]bool{}
+	for i, c := range l.Candidates {
+		if i < shownCandidates || isChosen(l, c) || !shown[c.Placement] {
+			shown[c.Placement] = true
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// isChosen tells whether a candidate is what was chosen.
+func isChosen(l plan.LayerPlan, c plan.Candidate) bool {
+	return c.Placement == l.Chosen.Placement && c.Code == l.Chosen.Code && c.K == l.Chosen.K && c.Gradient == l.Chosen.Gradient
 }
 
 // workers says how fast they are.
@@ -122,9 +149,9 @@ func (r machinesReport) workers() string {
 		low, high = min(low, s), max(high, s)
 	}
 	if high <= 1.005*low {
-		return fmt.Sprintf("%d workers of %.3g", len(sorted), low)
+		return fmt.Sprintf("%d workers of %.3g GFLOP/s", len(sorted), low)
 	}
-	return fmt.Sprintf("%d workers of %.3g to %.3g", len(sorted), low, high)
+	return fmt.Sprintf("%d workers of %.3g to %.3g GFLOP/s", len(sorted), low, high)
 }
 
 // partsText names what a step waits for, without what is nothing.
@@ -150,11 +177,8 @@ func partsText(p plan.Parts) string {
 // explained says of every placed layer what its step, alone, waits for.
 func (r *planReport) explained() string {
 	b := &strings.Builder{}
-	const form = "%-*s  %9s  %9s  %9s  %9s  %9s  %9s  %9s\n"
-	width := len("layer")
-	for _, l := range r.Layers {
-		width = max(width, len(l.Layer))
-	}
+	const form = "%-*s %8s %8s %8s %8s %8s %8s %10s\n"
+	width := widest("layer", r.Layers, func(l plan.LayerPlan) string { return l.Layer })
 	for _, l := range r.Layers {
 		p := l.Chosen.Parts
 		if p == nil {
@@ -185,7 +209,7 @@ func (r *planReport) breakEven() string {
 	if layer == "" {
 		return ""
 	}
-	return fmt.Sprintf("Placing %s (%s, %s, any %d of %d) pays %s.\n", layer, best.Placement, best.Code, best.K, best.N, pays(best)) + beats(best)
+	return paragraph("  ", "Placing %s (%s, %s, any %d of %d) pays %s.", layer, best.Placement, best.Code, best.K, best.N, pays(best)) + beats(best)
 }
 
 // bestPlaced is what was chosen of a layer, or if that is local the fastest of the rest.
@@ -220,7 +244,7 @@ func beats(c plan.Candidate) string {
 	case s == 1:
 		return "It beats uncoded with the workers as they are.\n"
 	case s > 1:
-		return fmt.Sprintf("It beats uncoded as soon as one worker is %.3g times slower than the plan takes it to be.\n", s)
+		return paragraph("  ", "It beats uncoded as soon as one worker is %.3g times slower than the plan takes it to be.", s)
 	}
 	return ""
 }

@@ -250,28 +250,48 @@ func entries(shape []int) int64 {
 func (s *summary) text() string {
 	b := &strings.Builder{}
 	fmt.Fprintf(b, "%s on %s: images of %s, %d classes, %d images a step\n\n", s.Model, s.Dataset, times(s.Input), s.Classes, s.Batch)
-	width := len("layer")
-	for _, l := range s.Layers {
-		width = max(width, len(l.Layer))
+	name := widest("layer", s.Layers, func(l summaryRow) string { return l.Layer })
+	kind := widest("computes", s.Layers, func(l summaryRow) string { return l.Kind })
+	output := widest("output", s.Layers, func(l summaryRow) string { return times(l.Output) })
+	line := func(layer, computes, shape, parameters, flops, placement string) {
+		text := fmt.Sprintf("%-*s  %-*s  %*s  %10s  %13s  %s", name, layer, kind, computes, output, shape, parameters, flops, placement)
+		b.WriteString(strings.TrimRight(text, " ") + "\n")
 	}
-	fmt.Fprintf(b, "%-*s  %-12s  %12s  %11s  %14s  %s\n", width, "layer", "computes", "output", "parameters", "flops", "placement")
+	line("layer", "computes", "output", "parameters", "flops", "placement")
 	for _, l := range s.Layers {
-		line := fmt.Sprintf("%-*s  %-12s  %12s  %11d  %14d  %s", width, l.Layer, l.Kind, times(l.Output), l.Parameters, l.Flops, l.where())
-		fmt.Fprintln(b, strings.TrimRight(line, " "))
+		line(l.Layer, l.Kind, times(l.Output), fmt.Sprint(l.Parameters), fmt.Sprint(l.Flops), l.Placement)
 	}
-	fmt.Fprintf(b, "%-*s  %-12s  %12s  %11d  %14d\n\n", width, "sum", "", "", s.Params, s.Flops)
-	fmt.Fprintf(b, "%d of %d parameters are trained. Flops are those of one image forward: products only, a multiplication and an addition are two.\n", s.Trained, s.Params)
+	line("sum", "", "", fmt.Sprint(s.Params), fmt.Sprint(s.Flops), "")
+	b.WriteString("\n" + s.codes())
+	fmt.Fprintf(b, "%d of %d parameters are trained. Flops are those of one image forward:\nproducts only, a multiplication and an addition are two.\n", s.Trained, s.Params)
 	if s.Bytes > 0 {
 		fmt.Fprintf(b, "A step sends and receives at least %s for the placed layers.\n", bytesText(s.Bytes))
 	}
 	return b.String()
 }
 
-func (l summaryRow) where() string {
-	if l.Code == "" {
-		return l.Placement
+// codes says how the placed layers are coded, those that are coded alike together.
+func (s *summary) codes() string {
+	var order []string
+	layers := map[string][]string{}
+	for _, l := range s.Layers {
+		if l.Code == "" {
+			continue
+		}
+		how := fmt.Sprintf("%s, %s code, any %d of %d", l.Placement, l.Code, l.K, l.N)
+		if g := l.placed.Gradient; g > 0 {
+			how += fmt.Sprintf(", and any %d for the gradient of the weights", g)
+		}
+		if layers[how] == nil {
+			order = append(order, how)
+		}
+		layers[how] = append(layers[how], l.Layer)
 	}
-	return fmt.Sprintf("%s, %s, any %d of %d", l.Placement, l.Code, l.K, l.N)
+	b := &strings.Builder{}
+	for _, how := range order {
+		b.WriteString(paragraph("  ", "%s: %s", strings.Join(layers[how], ", "), how))
+	}
+	return b.String()
 }
 
 // times prints a shape: "3x32x32".
