@@ -101,7 +101,7 @@ func (b *benchCmd) Run(ctx context.Context, t terminal) error {
 		return err
 	}
 	b.now = time.Now
-	out, closeOut, err := openRows(b.JSON, (&benchTable{w: t.stdout}).add, t)
+	out, closeOut, err := openRows(b.JSON, newBenchTable(t).add, t)
 	if err != nil {
 		return err
 	}
@@ -159,8 +159,14 @@ func openRows(path string, table rows, t terminal) (rows, func() error, error) {
 // benchTable prints rows in columns; a row with other columns than the last
 // begins a new table.
 type benchTable struct {
-	w    io.Writer
-	head string
+	w       io.Writer
+	columns int // of a terminal, where longer lines are folded; 0: none are
+	head    string
+}
+
+// newBenchTable returns a table on standard output.
+func newBenchTable(t terminal) *benchTable {
+	return &benchTable{w: t.stdout, columns: terminalWidth(t.stdout)}
 }
 
 func (t *benchTable) add(row any) error {
@@ -169,8 +175,15 @@ func (t *benchTable) add(row any) error {
 		return err
 	}
 	var head, line strings.Builder
+	at := 0
 	for i, name := range names {
 		width := max(len(name), 9)
+		if at += 2 + width; t.columns > 0 && at > t.columns && i > 0 {
+			const indent = "\n    "
+			head.WriteString(indent)
+			line.WriteString(indent)
+			at = len(indent) - 1 + 2 + width
+		}
 		fmt.Fprintf(&head, "  %*s", width, name)
 		fmt.Fprintf(&line, "  %*s", width, values[i])
 	}

@@ -18,7 +18,7 @@ type serveFlags struct {
 	Pieces      int      `default:"3" placeholder:"N" help:"Chunks of a round of the adaptive strategy over processes, in place of --chunks (default ${default})." group:"Serving"`
 	Queue       int      `default:"1" placeholder:"N" help:"Tasks that a worker process has at a time: one more hides the network, and cannot be given to who is free first (default ${default})." group:"Serving"`
 	Here        bool     `help:"The workers live in this process, with a connection over loopback and a clock each, in place of a process each." group:"Serving"`
-	Clock       []string `default:"virtual,real" enum:"virtual,real" placeholder:"NAME,.." help:"virtual: in virtual time; real: over worker processes (default ${default})." group:"Serving"`
+	Clock       []string `default:"virtual,real" enum:"virtual,real" placeholder:"NAME" help:"virtual: in virtual time; real: over worker processes (default ${default})." group:"Serving"`
 }
 
 // serveRow is how long requests take that come by a Poisson process. Times are

@@ -14,9 +14,9 @@ import (
 // simFlags are the flags of the sim benchmark alone.
 type simFlags struct {
 	Straggler []string `sep:"none" placeholder:"SPEC" help:"Who is slow when, repeatable, each a table of its own: ${stragglers}, or trace=FILE[,run=N], and in the round benchmark freeze: in turn, for 5 ideal rounds out of 20 (default: none; shifted-exp=1,1; slow:1@x=5; some:2@x=2; pareto=1,2; in round freeze, too)." group:"Rounds"`
-	Strategy  []string `placeholder:"NAME,.." help:"Strategies to compare (default: all: local, uncoded, ignore (the slowest quarter), replicated, speculative, mds, adaptive, partial, hierarchical, rateless)." group:"Rounds"`
+	Strategy  []string `placeholder:"NAME" help:"Strategies to compare (default: all: local, uncoded, ignore (the slowest quarter), replicated, speculative, mds, adaptive, partial, hierarchical, rateless)." group:"Rounds"`
 	Rounds    int      `placeholder:"N" help:"Rounds of a strategy (default: 10000 in sim, 20 in round)." group:"Rounds"`
-	Chunks    []int    `placeholder:"N,.." help:"Chunks of a round of the adaptive strategy (default: 24 and 48 in sim, 48 in round)." group:"Rounds"`
+	Chunks    []int    `placeholder:"N" help:"Chunks of a round of the adaptive strategy (default: 24 and 48 in sim, 48 in round)." group:"Rounds"`
 	Seed      uint64   `default:"1" placeholder:"N" help:"Seed of all draws (default ${default})." group:"Rounds"`
 }
 

@@ -31,6 +31,27 @@ func TestBenchTable(t *testing.T) {
 	}
 }
 
+// On a narrow terminal heads and rows are folded alike.
+func TestBenchTableFolds(t *testing.T) {
+	out := &bytes.Buffer{}
+	table := &benchTable{w: out, columns: 40}
+	for range 2 {
+		if err := table.add(gemmRow{System: "coda", Bench: "gemm", M: 64, N: 10, K: 100, Threads: 2, GFlops: 12.34567}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const want = `      bench          m          n
+              k    threads     gflops
+       gemm         64         10
+            100          2      12.35
+       gemm         64         10
+            100          2      12.35
+`
+	if out.String() != want {
+		t.Errorf("the table is\n%s\nwant\n%s", out, want)
+	}
+}
+
 // stepping is a clock that a repetition moves on.
 type stepping struct{ now time.Time }
 

@@ -21,7 +21,7 @@ type chaosCmd struct {
 	Workers  int           `default:"8" placeholder:"N" help:"Slots of the code (default ${default})."`
 	K        int           `name:"k" default:"5" placeholder:"N" help:"Answers that suffice: at most N-K workers are bad at a time (default ${default})."`
 	Spares   int           `default:"1" placeholder:"N" help:"More workers, that take the slots of those that are gone (default ${default})."`
-	Faults   []string      `default:"${chaosfaults}" placeholder:"NAME,.." help:"What may happen: kill, restart, leave (and join again), freeze, partition (the network is silent), slow, drop (answers are lost), corrupt (answers are wrong) (default ${default})."`
+	Faults   []string      `default:"${chaosfaults}" placeholder:"NAME" help:"What may happen: kill, restart, leave (and join again), freeze, partition (the network is silent), slow, drop (answers are lost), corrupt (answers are wrong) (default: all of them)."`
 	Verify   bool          `default:"true" negatable:"" help:"Test what workers answer before it is used (default; --no-verify: liars are believed)."`
 	JSON     string        `name:"json" placeholder:"PATH" help:"Write JSON lines instead of a table ('-': to standard output)."`
 }

@@ -25,7 +25,7 @@ type numericsRow struct {
 
 // numerics measures every code of which any k of n tasks decode, at every size.
 func (c *codesCmd) numerics(ctx context.Context, t terminal) error {
-	out, closeOut, err := openRows(c.JSON, (&benchTable{w: t.stdout}).add, t)
+	out, closeOut, err := openRows(c.JSON, newBenchTable(t).add, t)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ type cli struct {
 	Summary summaryCmd `cmd:"" help:"Show the model: layers, shapes, parameters, flops, placement."`
 	Plan    planCmd    `cmd:"" help:"Say which placement and code suit the layers of a model on a cluster, and what that brings."`
 	Worker  workerCmd  `cmd:"" help:"Serve a cluster until interrupted."`
-	Bench   benchCmd   `cmd:"" help:"Measure: gemm, convnet, layer, exact."`
+	Bench   benchCmd   `cmd:"" help:"Measure this machine, coded layers over worker processes, and strategies against stragglers."`
 	Chaos   chaosCmd   `cmd:"" help:"Break worker processes on this machine at random, and check every product."`
 	Codes   codesCmd   `cmd:"" help:"Show the codes: thresholds, loads, condition numbers; explain one by a drawing."`
 	Exact   exactCmd   `cmd:"" hidden:"" name:"exact-worker" help:"A worker process of the exact benchmark."`

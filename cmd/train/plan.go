@@ -30,7 +30,7 @@ type planCmd struct {
 
 	Workers   int           `default:"6" placeholder:"N" help:"Workers (default ${default})." group:"Cluster"`
 	Pace      float64       `placeholder:"GFLOPS" help:"Speed of every worker." group:"Cluster"`
-	Speeds    []float64     `placeholder:"GFLOPS,.." help:"Speed of each worker, in place of --workers and --pace." group:"Cluster"`
+	Speeds    []float64     `placeholder:"GFLOPS" help:"Speed of each worker, in place of --workers and --pace." group:"Cluster"`
 	Local     float64       `placeholder:"GFLOPS" help:"Speed of the coordinator (default: that of this machine, measured)." group:"Cluster"`
 	Bandwidth float64       `default:"1" placeholder:"GBIT" help:"Gbit/s of the coordinator's link (default ${default})." group:"Cluster"`
 	Latency   time.Duration `default:"200us" placeholder:"DURATION" help:"Time of a message, one way (default ${default})." group:"Cluster"`
