@@ -20,6 +20,7 @@ type console struct {
 	bar     *progressbar.ProgressBar // nil where there is no terminal
 	total   int                      // steps of the run
 	present map[string]bool          // workers that the start has listed
+	unit    string                   // "shards " where a worker may hold several
 }
 
 // minBarWidth is the width of a terminal from which the bar fits on one line,
@@ -76,42 +77,55 @@ func (c *console) start(e startEvent) error {
 	text := &strings.Builder{}
 	fmt.Fprintf(text, "%s on %s: %d steps of %d images, %s, lr %g, seed %d\n",
 		f.Model, f.Dataset, e.Steps, f.Batch*f.Accumulate, f.Optimizer, f.LR, f.Seed)
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(text, "  %-8s "+format+"\n", append([]any{name}, args...)...)
+	}
 	for _, l := range e.Layers {
 		where := l.Placement
 		if l.Code != "" {
 			where = fmt.Sprintf("%s, %s code", l.Placement, l.Code)
 		}
-		fmt.Fprintf(text, "  %-8s %s: %s\n", l.Layer, where, l.Reason)
+		row(l.Layer, "%s: %s", where, l.Reason)
 	}
 	if e.Plan != nil {
-		fmt.Fprintf(text, "  planned  %s\n", e.Plan)
+		row("planned", "%s", e.Plan)
 	}
 	if e.Trained < e.Params {
-		fmt.Fprintf(text, "  trained  %d of %d parameters\n", e.Trained, e.Params)
+		row("trained", "%d of %d parameters", e.Trained, e.Params)
 	}
-	var names []string
-	for _, name := range e.Workers {
-		c.present[name] = true
-		if name == "" {
-			name = "(none yet)"
-		}
-		names = append(names, name)
-	}
-	if len(names) > 0 {
-		fmt.Fprintf(text, "  workers  %s\n", strings.Join(names, ", "))
+	if len(e.Workers) > 0 {
+		row("workers", "%s", c.presentAtStart(e))
 	}
 	for _, b := range e.Broken {
 		fmt.Fprintf(text, "  passed over a broken checkpoint: %s\n", b)
 	}
 	if len(e.Unused) > 0 {
-		fmt.Fprintf(text, "  unused   %s: no layer is placed\n", strings.Join(e.Unused, ", "))
+		row("unused", "%s: no layer is placed", strings.Join(e.Unused, ", "))
 	}
 	if e.Resumed != "" {
-		fmt.Fprintf(text, "  resumed  %s, for which the workers had kept %d shards\n", e.Resumed, e.Kept)
+		row("resumed", "%s, for which the workers had kept %d shards", e.Resumed, e.Kept)
 	}
-	fmt.Fprintf(text, "  files    %s\n", f.Out)
+	row("files", "%s", f.Out)
 	_, err := io.WriteString(c.w, text.String())
 	return err
+}
+
+// presentAtStart notes the workers that are there, and lists them without their further
+// seats, which are called worker-1/2 and so on.
+func (c *console) presentAtStart(e startEvent) string {
+	var names []string
+	for _, name := range e.Workers {
+		c.present[name] = true
+		switch {
+		case name == "":
+			names = append(names, "(none yet)")
+		case strings.Contains(name, "/"):
+			c.unit = "shards "
+		default:
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 func (c *console) worker(e workerEvent) error {
@@ -132,7 +146,7 @@ func (c *console) step(e stepEvent) error {
 		}
 		used := ""
 		if e.Needed > 0 {
-			used = fmt.Sprintf(", %s answered (%d needed)", strings.Trim(fmt.Sprint(e.Answered), "[]"), e.Needed)
+			used = fmt.Sprintf(", %s answered (%d %sneeded)", strings.Trim(fmt.Sprint(e.Answered), "[]"), e.Needed, c.unit)
 		}
 		return c.line("step %d/%d: loss %.4f, %.1f ms%s", e.Step, c.total, e.Loss, e.StepMS, used)
 	}

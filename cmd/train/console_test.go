@@ -133,6 +133,19 @@ func TestConsoleShortRun(t *testing.T) {
 	}
 }
 
+// Where workers have several seats each is listed once, and what is needed are shards.
+func TestConsoleSeats(t *testing.T) {
+	said := tell(t, 0, []any{
+		startEvent{Event: "start", Config: &runFlags{}, Workers: []string{"worker-1", "worker-2", "worker-1/2", "worker-2/2"}},
+		stepEvent{Event: "step", Step: 100, Answered: []int{1, 2}, Needed: 3},
+	})
+	for _, want := range []string{"\n  workers  worker-1, worker-2\n", ", 1 2 answered (3 shards needed)\n"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("said %q, want it to have %q", said, want)
+		}
+	}
+}
+
 func TestBytesText(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 1_234_567: "1.2 MB", 5e9: "5.0 GB", 7e15: "7000.0 TB"} {
 		if got := bytesText(n); got != want {

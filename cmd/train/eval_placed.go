@@ -157,11 +157,6 @@ func (e *evalCmd) request(ctx context.Context, set *datasets.Set, model nn.Modul
 	if err != nil {
 		return nil, err
 	}
-	together := e.Together
-	if e.Rate == 0 {
-		together = 1
-	}
-	config.Threads = max(1, config.Threads/together)
 	clock, err := alarm.New()
 	if err != nil {
 		return nil, err
@@ -173,6 +168,11 @@ func (e *evalCmd) request(ctx context.Context, set *datasets.Set, model nn.Modul
 			err = errors.Join(err, n.Close())
 		}
 	}()
+	together := e.Together
+	if e.Rate == 0 {
+		together = 1
+	}
+	config.Threads = max(1, config.Threads/together)
 	for range together {
 		n, err := nn.NewNetwork(model, set.Shape, config)
 		if err != nil {
@@ -187,16 +187,21 @@ func (e *evalCmd) request(ctx context.Context, set *datasets.Set, model nn.Modul
 	if err != nil {
 		return nil, fmt.Errorf("--requests: %w", err)
 	}
-	slices.Sort(times)
+	return newLatencies(times, len(images[0])/sizeOf(set.Shape), e.Rate), nil
+}
+
+// newLatencies sums up how long requests took, in seconds, which it sorts.
+func newLatencies(times []float64, images int, rate float64) *latencies {
 	const ms = 1000
-	l = &latencies{
-		Requests: len(times), Images: len(images[0]) / sizeOf(set.Shape), Rate: e.Rate,
+	slices.Sort(times)
+	l := &latencies{
+		Requests: len(times), Images: images, Rate: rate,
 		P50MS: ms * sim.Percentile(times, 0.5), P99MS: ms * sim.Percentile(times, 0.99), P999MS: ms * sim.Percentile(times, 0.999),
 	}
 	for _, t := range times {
 		l.MeanMS += ms * t / float64(len(times))
 	}
-	return l, nil
+	return l
 }
 
 // mostBatches is how many different batches requests are made of.

@@ -70,6 +70,21 @@ func newParser(c *cli, t terminal, options ...kong.Option) (*kong.Kong, error) {
 		})...)
 }
 
+// quiet is where nothing is shown.
+var quiet = terminal{io.Discard, io.Discard}
+
+// parseQuietly parses a command line that another command has made up. With an error of
+// the arguments it returns what it has understood.
+func parseQuietly(args ...string) (*cli, error) {
+	c := &cli{}
+	parser, err := newParser(c, quiet)
+	if err != nil {
+		return nil, fmt.Errorf("command line: %w", err)
+	}
+	_, err = parser.Parse(args)
+	return c, err
+}
+
 // execute parses the arguments, runs the command and turns its error into one
 // line on standard error and an exit status.
 func execute(ctx context.Context, args []string, t terminal) int {

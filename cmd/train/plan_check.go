@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,37 +59,13 @@ func (p *planCmd) check(ctx context.Context, r *run, a *plan.Answer) (*planCheck
 // train runs what train run does with the plan's placements, and returns the times
 // of its steps in milliseconds.
 func (p *planCmd) train(ctx context.Context, r *run, a *plan.Answer, folder string) ([]float64, error) {
-	settings := fileSettings{Lists: lists{Groups: r.Groups}}
-	for _, l := range a.Layers {
-		settings.Lists.Placements = append(settings.Lists.Placements, ruleOf(l))
-	}
 	config, events := filepath.Join(folder, "plan.yaml"), filepath.Join(folder, "events.jsonl")
-	text, err := yaml.Marshal(settings.Lists)
+	if err := writePlan(config, r, a); err != nil {
+		return nil, err
+	}
+	args := append(p.runArgs(r), "--config="+config, "--json="+events, "--out="+filepath.Join(folder, "run"))
+	c, err := parseQuietly(args...)
 	if err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(config, text, 0o600); err != nil {
-		return nil, err
-	}
-	args := []string{"run", "--config=" + config, "--model=" + r.Model, "--dataset=" + r.Dataset, "--batch=" + strconv.Itoa(r.Batch),
-		"--threads=" + strconv.Itoa(r.Threads), "--steps=" + strconv.Itoa(p.Steps+checkWarmUp), "--seed=" + strconv.FormatUint(p.Seed, 10),
-		"--workers=" + strconv.Itoa(p.Workers), "--out=" + filepath.Join(folder, "run"), "--json=" + events}
-	if r.DataDir != "" {
-		args = append(args, "--data-dir="+r.DataDir)
-	}
-	if p.Pace > 0 {
-		args = append(args, "--pace="+strconv.FormatFloat(p.Pace, 'g', -1, 64))
-	}
-	if p.Straggler != "none" {
-		args = append(args, "--inject=slow:*@"+p.Straggler)
-	}
-	var c cli
-	quiet := terminal{io.Discard, io.Discard}
-	parser, err := newParser(&c, quiet)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := parser.Parse(args); err != nil {
 		return nil, err
 	}
 	if err := c.Run.Run(ctx, quiet); isInterrupt(ctx, err) {
@@ -104,6 +79,37 @@ func (p *planCmd) train(ctx context.Context, r *run, a *plan.Answer, folder stri
 		times[i] = s.StepMS
 	}
 	return times, err
+}
+
+// writePlan writes the placements of a plan, and the groups of the run, as train run
+// reads them.
+func writePlan(path string, r *run, a *plan.Answer) error {
+	l := lists{Groups: r.Groups}
+	for _, layer := range a.Layers {
+		l.Placements = append(l.Placements, ruleOf(layer))
+	}
+	text, err := yaml.Marshal(l)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o600)
+}
+
+// runArgs are the arguments of train run on the machines of the plan.
+func (p *planCmd) runArgs(r *run) []string {
+	args := []string{"run", "--model=" + r.Model, "--dataset=" + r.Dataset, "--batch=" + strconv.Itoa(r.Batch),
+		"--threads=" + strconv.Itoa(r.Threads), "--steps=" + strconv.Itoa(p.Steps+checkWarmUp),
+		"--seed=" + strconv.FormatUint(p.Seed, 10), "--workers=" + strconv.Itoa(p.Workers)}
+	if r.DataDir != "" {
+		args = append(args, "--data-dir="+r.DataDir)
+	}
+	if p.Pace > 0 {
+		args = append(args, "--pace="+strconv.FormatFloat(p.Pace, 'g', -1, 64))
+	}
+	if p.Straggler != "none" {
+		args = append(args, "--inject=slow:*@"+p.Straggler)
+	}
+	return args
 }
 
 // readSteps reads the steps of a run from its events.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -92,12 +91,8 @@ func (s *summaryCmd) settings() (*runCmd, error) {
 			args = append(args, "--"+f.name+"="+f.value)
 		}
 	}
-	var c cli
-	parser, err := newParser(&c, terminal{io.Discard, io.Discard})
+	c, err := parseQuietly(args...)
 	if err != nil {
-		return nil, fmt.Errorf("command line: %w", err)
-	}
-	if _, err := parser.Parse(args); err != nil {
 		return nil, usageError{err}
 	}
 	if s.Workers != "" {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,12 +17,10 @@ import (
 // parseRun parses the arguments of train run.
 func parseRun(t *testing.T, args ...string) (*runCmd, error) {
 	t.Helper()
-	var c cli
-	parser, err := newParser(&c, terminal{io.Discard, io.Discard})
-	if err != nil {
+	c, err := parseQuietly(append([]string{"run"}, args...)...)
+	if c == nil {
 		t.Fatal(err)
 	}
-	_, err = parser.Parse(append([]string{"run"}, args...))
 	return &c.Run, err
 }
 
