@@ -295,7 +295,12 @@ func (m *Membership) Leave(ctx context.Context) error {
 	m.cancel() // do not come back
 	wait, err := remaining(ctx, maxAnnounce)
 	if err == nil {
-		err = m.list.Leave(wait)
+		if m.othersLeave() {
+			wait = min(wait, m.timing.most) // they may be gone before they have heard it
+		}
+		if err = m.list.Leave(wait); m.othersLeave() {
+			err = nil // nobody is left who would need the news
+		}
 	}
 	if err == nil && len(m.Members()) > 0 {
 		timer := time.NewTimer(m.timing.linger)
@@ -309,6 +314,11 @@ func (m *Membership) Leave(ctx context.Context) error {
 		err = fmt.Errorf("leave %s: %w", m.id, err)
 	}
 	return errors.Join(err, m.end())
+}
+
+// othersLeave tells whether all others, if there are any, are about to leave.
+func (m *Membership) othersLeave() bool {
+	return !slices.ContainsFunc(m.Members(), func(other Member) bool { return other.ID != m.id && !other.Draining })
 }
 
 // Close ends the membership at once: to the others it looks like a crash. It

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -118,6 +119,39 @@ func TestMembersMeetAndLeave(t *testing.T) {
 	}
 	if self := w1.Self(); self.Name != "w1" || self.GossipAddr != want.GossipAddr {
 		t.Errorf("after Leave w1 is %+v", self)
+	}
+}
+
+// When a whole cluster stops at once, the last have nobody to tell: that is no error.
+func TestAllLeaveAtOnce(t *testing.T) {
+	noLeaks(t)
+	first := joinTest(t, MembershipConfig{Name: "w0"})
+	all, names := []*Membership{first}, []string{"w0"}
+	for _, name := range []string{"w1", "w2", "w3"} {
+		all = append(all, joinTest(t, MembershipConfig{Name: name, Seeds: []string{first.Self().GossipAddr}, RequireSeed: true}))
+		names = append(names, name)
+	}
+	for _, m := range all {
+		await(t, m, names...)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), testDeadline)
+	defer cancel()
+	for _, m := range all {
+		if err := m.SetDraining(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, m := range all {
+		awaitThat(t, m, "hears that all drain", m.othersLeave)
+	}
+	problems := make([]error, len(all))
+	var wg sync.WaitGroup
+	for i, m := range all {
+		wg.Go(func() { problems[i] = m.Leave(ctx) })
+	}
+	wg.Wait()
+	if err := errors.Join(problems...); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -77,8 +77,9 @@ func (c *console) start(e startEvent) error {
 	text := &strings.Builder{}
 	fmt.Fprintf(text, "%s on %s: %d steps of %d images, %s, lr %g, seed %d\n",
 		f.Model, f.Dataset, e.Steps, f.Batch*f.Accumulate, f.Optimizer, f.LR, f.Seed)
+	width := widest("workers ", e.Layers, func(l layerInfo) string { return l.Layer })
 	row := func(name, format string, args ...any) {
-		fmt.Fprintf(text, "  %-8s "+format+"\n", append([]any{name}, args...)...)
+		fmt.Fprintf(text, "  %-*s "+format+"\n", append([]any{width, name}, args...)...)
 	}
 	for _, l := range e.Layers {
 		where := l.Placement
