@@ -118,6 +118,14 @@ type PairShard interface {
 	MultiplyPair(p Product, a, b Tensor, chunk int) (Tensor, error)
 }
 
+// RowsShard is a Shard that can compute a chunk from the rows of the operand that it
+// needs, see Round.ByRows.
+type RowsShard interface {
+	Shard
+	// MultiplyRows is Multiply for the rows alone.
+	MultiplyRows(p Product, rows Tensor) (Tensor, error)
+}
+
 // StoppableShard is a Shard that can give up a product while it computes it.
 type StoppableShard interface {
 	Shard
@@ -184,6 +192,11 @@ type Round struct {
 	Keep bool
 	// Discard tells that no result is wanted: the operand is only handed over.
 	Discard bool
+	// ByRows tells that a chunk of this round needs some rows of its operand alone, those
+	// that Layer.Rows has for a layer that is cut by batch, so that it can be computed
+	// before the others are there. Each operand has at least as many rows as there are
+	// chunks, and the shards are RowsShards.
+	ByRows bool
 }
 
 // Answer is what one slot gave for one chunk.
@@ -210,12 +223,18 @@ func (r Round) Check(slots int) error {
 		return fmt.Errorf("no such product: %s", r.Product)
 	case r.Keep && (r.Product == Gradient || r.Slots != nil):
 		return fmt.Errorf("%s product: operands of their own for the slots cannot be kept", r.Product)
+	case r.ByRows && (r.Product == Gradient || r.Keep):
+		return fmt.Errorf("%s product: operands by rows cannot be kept", r.Product)
 	case r.Slots != nil && len(r.Slots) != slots:
 		return fmt.Errorf("%s product: operands for %d slots, want %d", r.Product, len(r.Slots), slots)
 	}
 	for slot, operands := range r.Slots {
-		if n := len(operands); n < 1 || n > 2 {
-			return fmt.Errorf("%s product: %d operands for slot %d, want 1 or 2", r.Product, n, slot)
+		n, most, want := len(operands), 2, "1 or 2"
+		if r.ByRows {
+			most, want = 1, "1"
+		}
+		if n < 1 || n > most {
+			return fmt.Errorf("%s product: %d operands for slot %d, want %s", r.Product, n, slot, want)
 		}
 	}
 	return nil

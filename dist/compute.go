@@ -96,18 +96,18 @@ func (s *session) multiply(ctx context.Context, t *task, h *heldShard, x *counte
 	flops := 0.0
 	err := s.w.guard(func() error {
 		operand, chunks := x.tensor, float64(h.layer.Chunks)
-		if h.layer.ByBatch {
+		if h.layer.ByBatch || t.rows != nil {
 			chunks = 1
-			if t.rows == nil {
-				operand = h.layer.Operand(operand, t.Chunk)
-			}
+		}
+		if t.rows == nil {
+			operand = h.layer.Operand(operand, t.Chunk)
 		}
 		if f, ok := h.shard.(flopsTeller); ok {
 			flops = f.Flops(t.Product, operand.Shape) / chunks
 		}
 		operands := x.tensors()
 		operands[0] = operand
-		y, err := coded.Multiply(t.cancelled, h.shard, t.Product, operands, t.Chunk)
+		y, err := t.product(h, operands)
 		if err == nil {
 			result = s.w.buffers.copyOf(y)
 		}
@@ -143,6 +143,18 @@ func (s *session) multiply(ctx context.Context, t *task, h *heldShard, x *counte
 		m.Tensors = []coded.Tensor{result.tensor}
 	}
 	return m, result.release
+}
+
+// product computes the chunk.
+func (t *task) product(h *heldShard, operands []coded.Tensor) (coded.Tensor, error) {
+	if t.rows == nil || h.layer.ByBatch {
+		return coded.Multiply(t.cancelled, h.shard, t.Product, operands, t.Chunk)
+	}
+	rows, ok := h.shard.(coded.RowsShard)
+	if !ok {
+		return coded.Tensor{}, fmt.Errorf("a task with rows of its own, which a %T does not take", h.shard)
+	}
+	return rows.MultiplyRows(t.Product, operands[0])
 }
 
 func (t *task) info() ProductInfo {

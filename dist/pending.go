@@ -3,6 +3,7 @@ package dist
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -15,7 +16,7 @@ type round struct {
 	coded.Round
 	c       *Coordinator
 	id      uint64
-	layer   coded.Layer
+	layer   coded.Layer // cut by batch also if the round is
 	place   *placement
 	version int        // updates that a shard must have applied
 	pos     uint64     // of the log: of the operand, or of what must precede it
@@ -69,8 +70,8 @@ func (c *Coordinator) Start(ctx context.Context, req coded.Round) (coded.Pending
 	case p == nil:
 		return nil, fmt.Errorf("dist: start %s: layer %s has not been placed", req.Product, req.Layer)
 	}
-	if p.layer.ByBatch {
-		if rows := rowsOf(req.Operand); rows < p.layer.Chunks {
+	if p.layer.ByBatch || req.ByRows {
+		if rows := leastRows(req); rows < p.layer.Chunks {
 			return nil, fmt.Errorf("dist: layer %s: step %d: operand of %d rows for %d chunks: %w", req.Layer, req.Step, rows, p.layer.Chunks, coded.ErrTooFewRows)
 		}
 	}
@@ -88,6 +89,7 @@ func (c *Coordinator) Start(ctx context.Context, req coded.Round) (coded.Pending
 		Round: req, c: c, id: c.lastID, layer: p.layer, place: p, version: c.version,
 		operand: operand, slots: slots, started: time.Now(), notify: make(chan struct{}, 1),
 	}
+	r.layer.ByBatch = r.layer.ByBatch || req.ByRows
 	defer c.wakeAll()
 	if !req.Discard {
 		if err := c.begin(r); err != nil {
@@ -219,8 +221,8 @@ func inRange(set []int, n int) bool {
 // elapsed is the round's clock, in seconds.
 func (r *round) elapsed() float64 { return time.Since(r.started).Seconds() }
 
-// taskMessage hands a chunk out. If its layer is cut by batch, it takes along the
-// rows that it needs, unless the worker keeps the whole operand anyway.
+// taskMessage hands a chunk out. If its layer or its round is cut by batch, it takes
+// along the rows that it needs, unless the worker keeps the whole operand anyway.
 func (r *round) taskMessage(slot, chunk int) (m *Message, sent func()) {
 	m = &Message{Header: Header{
 		Kind: KindTask, Layer: r.layer.Name, Round: r.id, Product: r.Product,
@@ -229,8 +231,21 @@ func (r *round) taskMessage(slot, chunk int) (m *Message, sent func()) {
 	if !r.layer.ByBatch || r.Keep {
 		return m, nil
 	}
-	m.Tensors = []coded.Tensor{r.layer.Operand(r.operand.tensor, chunk)}
-	return m, r.operand.retain().release
+	operand := r.operandOf(slot)
+	m.Tensors = []coded.Tensor{r.layer.Operand(operand.tensor, chunk)}
+	return m, operand.retain().release
+}
+
+// leastRows returns the least number of rows of an operand of a round.
+func leastRows(r coded.Round) int {
+	if r.Slots == nil {
+		return rowsOf(r.Operand)
+	}
+	least := math.MaxInt
+	for _, operands := range r.Slots {
+		least = min(least, rowsOf(operands[0]))
+	}
+	return least
 }
 
 // rowsOf returns the first dimension of a tensor, 0 if it has none.

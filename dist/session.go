@@ -58,7 +58,7 @@ type outgoing struct {
 type task struct {
 	Header
 	came      time.Time
-	rows      *counted      // the rows that it needs, if its layer is cut by batch; else the round's operand
+	rows      *counted      // the rows that it needs, if its layer or round is cut by batch; else the round's operand
 	cancelled chan struct{} // closed when it is called off
 }
 

@@ -184,8 +184,8 @@ func (s *session) onTask(m *Message) error {
 	}
 	t := &task{Header: m.Header, came: time.Now(), cancelled: make(chan struct{})}
 	if len(m.Tensors) > 0 {
-		if len(m.Tensors) > 1 || !h.layer.ByBatch {
-			return fmt.Errorf("layer %s: task with %d tensors, want 1, and the layer to be cut by batch", m.Layer, len(m.Tensors))
+		if len(m.Tensors) > 1 {
+			return fmt.Errorf("layer %s: task with %d tensors, want 1", m.Layer, len(m.Tensors))
 		}
 		var err error
 		if t.rows, err = s.keepOperand(m); err != nil {

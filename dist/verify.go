@@ -248,7 +248,7 @@ func (c *Coordinator) verifyResult(at *line, m *Message) (err error) {
 	c.mu.Unlock()
 	defer operand.release()
 	operands := operand.tensors()
-	operands[0] = r.layer.Operand(operands[0], m.Chunk)
+	operands[0] = r.place.layer.Operand(operands[0], m.Chunk)
 	return c.at(v, r.version, func(f coded.Follower) error {
 		m.residual, err = f.Check(r.Product, m.Slot, m.Chunk, operands, m.Tensors[0])
 		return err

@@ -78,7 +78,7 @@ func (b *Batch) Product(g *Graph, p Product, x *gorgonia.Node) (*gorgonia.Node, 
 		return nil, err
 	}
 	started, err := g.startRound(roundSpec{
-		executor: l.executor, round: coded.Round{Layer: l.Name, Product: coded.Forward}, kind: forwardStart, in: []*gorgonia.Node{n.coded}, slots: true,
+		executor: l.executor, round: n.round(coded.Forward, x), kind: forwardStart, in: []*gorgonia.Node{n.coded}, slots: true,
 	})
 	if err != nil {
 		return nil, err
@@ -103,7 +103,16 @@ type batchNodes struct {
 
 // encode adds the node of the coded blocks of all slots.
 func (n *batchNodes) encode(kind string, p coded.Product, x *gorgonia.Node) (*gorgonia.Node, error) {
-	return n.encodeWith(shard.NewBatchCoder(n.layer.Layer, n.layer.config, n.layer.decoder, p), kind, x)
+	return n.encodeWith(n.coder(p), kind, x)
+}
+
+func (n *batchNodes) coder(p coded.Product) *shard.BatchCoder {
+	return shard.NewBatchCoder(n.layer.Layer, n.layer.config, n.layer.decoder, p)
+}
+
+// round is that of a product of x.
+func (n *batchNodes) round(p coded.Product, x *gorgonia.Node) coded.Round {
+	return coded.Round{Layer: n.layer.Name, Product: p, ByRows: n.coder(p).ByRows(x.Shape())}
 }
 
 // slotCoder gives the operands of all slots: [n, ..].
@@ -137,7 +146,7 @@ func (n *batchNodes) backward(dy *gorgonia.Node, want []bool) ([]*gorgonia.Node,
 	}
 	if want[1] {
 		started, err = n.startRound(roundSpec{
-			executor: l.executor, round: coded.Round{Layer: l.Name, Product: coded.Backward}, kind: backwardStart, in: []*gorgonia.Node{blocks}, slots: true,
+			executor: l.executor, round: n.round(coded.Backward, dy), kind: backwardStart, in: []*gorgonia.Node{blocks}, slots: true,
 		})
 		if err != nil {
 			return nil, err

@@ -238,6 +238,7 @@ func (c *convLayer) multiply(ctx context.Context, p *convProduct, meanwhile func
 		for _, block := range shard.Slots(nil, p.blocks) {
 			r.Slots = append(r.Slots, []coded.Tensor{block})
 		}
+		r.ByRows = p.batch.ByRows(p.operand.Shape)
 		c.encode += c.b.now().Sub(began)
 	}
 	pending, err := c.cluster.coordinator.Start(ctx, r)
@@ -271,14 +272,20 @@ func (c *convLayer) sendWeights(ctx context.Context) error {
 	return nil
 }
 
+func (c *convLayer) evenly(int) float64 { return 1 / float64(c.layer.Chunks) }
+
 // computeMS is layerBench.computeMS for a convolution: of a resident one with the
 // update of a shard, of a coded batch with none.
 func (c *convLayer) computeMS() float64 {
 	whole := 2 * float64(len(c.w.Data)) * float64(c.batch*c.shape.H*c.shape.W)
 	part := func(total int) float64 { return whole * float64(coded.Blocks(total, c.b.K).Size) / float64(total) }
 	if c.layer.Kind == shard.KindBatch {
-		return c.busiest(part(c.batch), part(c.batch), c.layer.Chunks, 0)
+		rows := coded.Blocks(c.batch, c.b.K).Size
+		return c.busiest(part(c.batch), part(c.batch), func(chunk int) float64 {
+			lo, hi := shard.ChunkRange(rows, c.layer.Chunks, chunk)
+			return float64(hi-lo) / float64(rows)
+		}, 0)
 	}
 	forward, backward := part(c.config.Out), part(c.config.In)
-	return c.busiest(forward, backward, c.layer.Chunks, forward+backward)
+	return c.busiest(forward, backward, c.evenly, forward+backward)
 }

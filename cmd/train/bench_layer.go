@@ -160,7 +160,7 @@ func (l *layerBench) computeMS() float64 {
 	blockR := coded.Blocks(l.config.In, l.b.K).Size
 	batch := float64(l.batch)
 	forward, backward := 2*batch*float64(l.config.In*block), 2*batch*float64(l.config.Out*blockR)
-	return l.busiest(forward, backward, l.layer.Chunks, forward+backward)
+	return l.busiest(forward, backward, func(int) float64 { return 1 / float64(l.layer.Chunks) }, forward+backward)
 }
 
 // stepFigures are medians over the steps.
@@ -203,9 +203,9 @@ func (l *layerBench) begin() {
 }
 
 // busiest is the time that the flops of the busiest worker's step take at its pace: its
-// chunks of both products, of which a whole shard has so many, and what every worker
-// does besides. Without a pace it is the time that the workers measured for their chunks.
-func (l *layerBench) busiest(forward, backward float64, chunks int, besides float64) float64 {
+// chunks of both products, each with its share of them, and what every worker does
+// besides. Without a pace it is the time that the workers measured for their chunks.
+func (l *layerBench) busiest(forward, backward float64, share func(chunk int) float64, besides float64) float64 {
 	flops := make([]float64, l.b.Workers)
 	var measured time.Duration
 	for _, r := range l.rounds {
@@ -214,9 +214,9 @@ func (l *layerBench) busiest(forward, backward float64, chunks int, besides floa
 			product = backward
 		}
 		measured += r.Compute
-		for _, set := range r.Sets {
+		for chunk, set := range r.Sets {
 			for _, slot := range set {
-				flops[slot] += product / float64(chunks)
+				flops[slot] += product * share(chunk)
 			}
 		}
 	}

@@ -66,7 +66,7 @@ type Batch struct {
 	set         func(w []float32) // brings new weights to the products
 }
 
-var _ coded.Shard = (*Batch)(nil)
+var _ coded.RowsShard = (*Batch)(nil)
 
 // NewBatch builds the shard with weights of zeros. The pool may be nil: then it
 // computes on the goroutine of its caller.
@@ -137,6 +137,15 @@ func (b *Batch) build(c Config, chunks int, pool *kernel.Pool) {
 			conv.changes++
 		}
 	}
+}
+
+// MultiplyRows implements coded.RowsShard, for convolutions.
+func (b *Batch) MultiplyRows(p coded.Product, x coded.Tensor) (coded.Tensor, error) {
+	s, ok := b.Shard.(coded.RowsShard)
+	if !ok {
+		return coded.Tensor{}, fmt.Errorf("%s: %s product by rows: want a convolution", b.name, p)
+	}
+	return s.MultiplyRows(p, x)
 }
 
 // Accumulate implements coded.Shard: x has the new weights.

@@ -297,6 +297,40 @@ func TestBatchRefuses(t *testing.T) {
 	wantError(t, b.Decode(nil, dy, x.Shape, slices.Repeat([][]coded.Answer{nil}, 2)), "chunk 0")
 }
 
+// A chunk of samples is computed from these alone.
+func TestBatchByRows(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	c := conv3x3(5, 4)
+	layer := newBatchLayer(t, shard.KindBatch, c, trigonometric(6, 4), 3)
+	shards := newBatchShards(t, layer, c, normal(rng, 4*5*9))
+	d := coded.NewDecoder(newCode(t, layer.Code), coded.DecoderConfig{})
+	byBatch := layer
+	byBatch.ByBatch = true // for its Operand
+	for product, channels := range map[coded.Product]int{coded.Forward: 5, coded.Backward: 4} {
+		b := shard.NewBatchCoder(layer, c, d, product)
+		x := coded.Tensor{Shape: []int{19, channels, 6, 7}, Data: normal(rng, 19*channels*6*7)} // blocks of 5
+		if !b.ByRows(x.Shape) || b.ByRows([]int{8, channels, 6, 7}) || b.ByRows([]int{19, channels, 2, 2}) {
+			t.Errorf("%s: want chunks of samples where a block has as many and is larger than the weights", product)
+		}
+		block := shard.Slots(nil, encodeBatch(t, b, x))[2]
+		for chunk := range layer.Chunks {
+			want, err := shards[2].Multiply(product, block, chunk)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = clone(want)
+			got, err := shards[2].(coded.RowsShard).MultiplyRows(product, byBatch.Operand(block, chunk))
+			if err != nil || !slices.Equal(got.Shape, want.Shape) || difference(t, got.Data, want.Data) > 1e-6 {
+				t.Errorf("%s, chunk %d: %v of shape %v, want shape %v", product, chunk, err, got.Shape, want.Shape)
+			}
+		}
+	}
+	linear := shard.LinearConfig{In: 7, Out: 9, Backward: true}
+	layer = newBatchLayer(t, shard.KindBatch, linear, trigonometric(6, 4), 3)
+	_, err := newBatchShards(t, layer, linear, normal(rng, 63))[2].(coded.RowsShard).MultiplyRows(coded.Forward, matrix(2, 7, normal(rng, 14)))
+	wantError(t, err, "layer conv1, slot 2: forward product by rows: want a convolution")
+}
+
 // Rounds whose slots have operands of their own run on a Local, two operands too.
 func TestLocalSlots(t *testing.T) {
 	e := shard.NewLocal(shard.LocalConfig{Survivors: func(c *coded.Code, _ coded.Round, _ int) []int { return []int{0, 1, 2, 3, 4} }})
@@ -322,10 +356,12 @@ func TestLocalSlots(t *testing.T) {
 	}
 	p.Release()
 	for want, r := range map[string]coded.Round{
-		"4 slots, want 5":        {Product: coded.Gradient, Slots: slots[:4]},
-		"0 operands for slot 0":  {Product: coded.Gradient, Slots: make([][]coded.Tensor, 5)},
-		"cannot be kept":         {Product: coded.Forward, Slots: slots, Keep: true},
-		"gradient product: oper": {Product: coded.Gradient, Keep: true},
+		"4 slots, want 5":               {Product: coded.Gradient, Slots: slots[:4]},
+		"0 operands for slot 0":         {Product: coded.Gradient, Slots: make([][]coded.Tensor, 5)},
+		"cannot be kept":                {Product: coded.Forward, Slots: slots, Keep: true},
+		"gradient product: oper":        {Product: coded.Gradient, Keep: true},
+		"by rows cannot be kept":        {Product: coded.Forward, Keep: true, ByRows: true},
+		"2 operands for slot 0, want 1": {Product: coded.Forward, Slots: slots, ByRows: true},
 	} {
 		r.Layer = layer.Name
 		_, err := e.Start(t.Context(), r)

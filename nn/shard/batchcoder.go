@@ -42,6 +42,13 @@ func (b *BatchCoder) Shape(operand []int) []int {
 	return append([]int{len(b.rows), p.Size}, operand[1:]...)
 }
 
+// ByRows tells whether each chunk of the product of an operand of a shape takes some
+// rows of the coded blocks, see coded.Round.ByRows.
+func (b *BatchCoder) ByRows(operand []int) bool {
+	c, err := b.config.cut(b.product, b.Shape(operand)[1:], 1, b.chunks)
+	return err == nil && c.byBatch
+}
+
 // Encode writes the coded blocks of all slots to dst: slot i has sum_j G_ij X_j of
 // the k blocks X_j of the batch.
 func (b *BatchCoder) Encode(pool *kernel.Pool, dst []float32, x coded.Tensor) error {

@@ -23,7 +23,7 @@ type Conv2d struct {
 	more   buffer // gradient of a second pair of operands
 }
 
-var _ coded.Shard = (*Conv2d)(nil)
+var _ coded.RowsShard = (*Conv2d)(nil)
 
 // NewConv2d builds the shard with weights and momenta of zeros. The pool may
 // be nil: then it computes on the goroutine of its caller.
@@ -48,11 +48,21 @@ func NewConv2d(l coded.Layer, slot int, pool *kernel.Pool) (*Conv2d, error) {
 // See Config for how results are cut; of a layer that is cut by batch, x is the
 // chunk's samples and the result has all channels.
 func (s *Conv2d) Multiply(p coded.Product, x coded.Tensor, chunk int) (coded.Tensor, error) {
-	h, err := s.half(p)
-	if err != nil {
+	if err := s.checkChunk(p, chunk); err != nil {
 		return coded.Tensor{}, err
 	}
-	if err := s.checkChunk(p, chunk); err != nil {
+	return s.multiply(p, x, chunk, s.rows)
+}
+
+// MultiplyRows implements coded.RowsShard: x has samples of a chunk.
+func (s *Conv2d) MultiplyRows(p coded.Product, x coded.Tensor) (coded.Tensor, error) {
+	return s.multiply(p, x, 0, true)
+}
+
+// multiply computes a chunk, or if rows is set, the product of all samples of x.
+func (s *Conv2d) multiply(p coded.Product, x coded.Tensor, chunk int, rows bool) (coded.Tensor, error) {
+	h, err := s.half(p)
+	if err != nil {
 		return coded.Tensor{}, err
 	}
 	c, err := s.config.cut(p, x.Shape, len(s.row), s.chunks)
@@ -63,7 +73,7 @@ func (s *Conv2d) Multiply(p coded.Product, x coded.Tensor, chunk int) (coded.Ten
 		return coded.Tensor{}, fmt.Errorf("%s: %s product: %w", s.name, p, err)
 	}
 	lo, hi := c.bounds(s.chunks, chunk)
-	if s.rows {
+	if rows {
 		c.byBatch, lo, hi = true, 0, c.batch
 	}
 	samples, channels := c.size(lo, hi)
