@@ -14,6 +14,8 @@ type Pulled struct {
 	cover   []int
 	ranks   []Rank
 	taken   []uint64 // by worker, words bits each: the chunks that it was given
+	loads   []int    // by worker: how many
+	ahead   lastPulls
 	words   int
 	workers int
 	ready   int // chunks
@@ -48,7 +50,7 @@ func NewPulled(readiness func() Covered, workers, chunks int, habits *Habits) *P
 	words := (chunks + 63) / 64
 	s := &Pulled{
 		Covered: readiness(), open: readiness(), cover: make([]int, chunks), ranks: make([]Rank, chunks),
-		taken: make([]uint64, workers*words), words: words, workers: workers,
+		taken: make([]uint64, workers*words), loads: make([]int, workers), words: words, workers: workers,
 		speeds: make([]speed, workers), habits: habits, expected: make([]expected, chunks), coming: make([][]Coming, chunks),
 	}
 	s.Reset()
@@ -62,6 +64,7 @@ func (s *Pulled) Reset() {
 	clear(s.cover)
 	clear(s.ranks)
 	clear(s.taken)
+	clear(s.loads)
 	s.ready, s.thin, s.looked = 0, len(s.ranks), -1
 	for w := range s.speeds {
 		s.speeds[w] = speed{queue: s.speeds[w].queue[:0]}
@@ -79,12 +82,13 @@ func (s *Pulled) Next(worker int, idle bool, now float64) (chunk int, after floa
 	return s.double(worker, now)
 }
 
-// thinnest returns the chunk of least cover among those whose cover is not enough.
+// thinnest returns the chunk of least cover among those whose cover is not enough; among
+// the last ones, one that leaves the others something to do.
 func (s *Pulled) thinnest(worker int) (chunk int, ok bool) {
 	if s.thin == 0 {
 		return 0, false
 	}
-	return Next(s.ranks, Offset(worker, s.workers, len(s.ranks)), Enough, s.given(worker))
+	return s.ahead.first(s, worker, Offset(worker, s.workers, len(s.ranks)))
 }
 
 // given tells which chunks a worker has been given.
@@ -190,6 +194,7 @@ func (s *Pulled) usual(worker int) (mean, spread float64) {
 // Start implements Schedule.
 func (s *Pulled) Start(worker, chunk int, now float64) {
 	s.taken[worker*s.words+chunk>>6] |= 1 << (chunk & 63)
+	s.loads[worker]++
 	s.cover[chunk]++
 	s.open.Add(worker, chunk)
 	s.rank(chunk)
@@ -264,6 +269,7 @@ func (s *Pulled) settle(chunk int) {
 func (s *Pulled) Drop(worker, chunk int) {
 	s.events++
 	s.taken[worker*s.words+chunk>>6] &^= 1 << (chunk & 63)
+	s.loads[worker]--
 	v := &s.speeds[worker]
 	v.queue = slices.DeleteFunc(v.queue, func(c int32) bool { return c == int32(chunk) })
 	s.cover[chunk]--

@@ -74,6 +74,14 @@ func (r *Count) Remove(_, chunk int) {
 	r.have[chunk]--
 }
 
+// missing is the number of results that are not there.
+func (r *Count) missing() (n int) {
+	for _, have := range r.have {
+		n += max(0, r.need-have)
+	}
+	return n
+}
+
 // Ready implements Readiness.
 func (r *Count) Ready(chunk int) bool { return r.have[chunk] >= r.need }
 
