@@ -35,7 +35,7 @@ type convLayerRow struct {
 	GradientMS   float64 `json:"gradient_ms"`  // of dW at the coordinator, while the workers are at dX; 0 of a resident layer
 	TransportMS  float64 `json:"transport_ms"` // the rest: sending, receiving, waiting
 	BytesPerStep int64   `json:"bytes_per_step"`
-	MinimumBytes int64   `json:"minimum_bytes"` // n(|X|+|dY|) + |Y| + |dX|; of a coded batch n/k(|X|+|dY|) + n|W| + |Y| + |dX|
+	MinimumBytes int64   `json:"minimum_bytes"` // n(|X|+|dY|) + |Y| + |dX|; of a coded batch |X|+|dY| + n|W| + |Y| + |dX|, or n/k(|X|+|dY|) where chunks are not samples
 	Overhead     float64 `json:"overhead"`      // (step - compute) / compute
 }
 
@@ -189,10 +189,14 @@ func (c *convLayer) measure(ctx context.Context, placement string) (convLayerRow
 
 // minimum is the least that a step has to send and receive.
 func (c *convLayer) minimum(placement string) int64 {
-	n, k := int64(c.b.Workers), int64(c.b.K)
+	n := int64(c.b.Workers)
 	x, y, w := 4*int64(len(c.x.Data)), 4*int64(len(c.y.Data)), 4*int64(len(c.w.Data))
 	if placement == plan.Batch {
-		return n*(x+y)/k + n*w + y + x
+		blocks := n // of k for each product
+		if c.forward.batch.ByRows(c.x.Shape) && c.backward.batch.ByRows(c.dy.Shape) {
+			blocks = int64(c.b.K) // a chunk is sent to those who compute it
+		}
+		return blocks*(x+y)/int64(c.b.K) + n*w + y + x
 	}
 	return n*(x+y) + y + x
 }

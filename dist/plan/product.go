@@ -73,13 +73,33 @@ func MemoryOf(weights int, seconds float64) float64 { return updateBytes(float64
 
 // round is what one coded product costs.
 type round struct {
-	send   float64 // bytes to each worker before it can begin
+	send   float64 // bytes to a worker that computes all of its shard's product
+	pieces int     // equal ones in which these come, each with its chunk; 0: all of it, before anything
 	flops  float64 // of a whole shard
 	back   float64 // bytes of a shard's result
 	encode float64 // bytes that the coordinator reads and writes before it sends, copies too,
 	decode float64 // and after the results have come
 	needed int     // answers; 0: those that the code needs
 }
+
+// operands is the number of messages with operands, if nothing is sent in vain, and sent
+// of their bytes.
+func (r round) operands(n, k int) int {
+	if r.pieces > 0 {
+		return k * r.pieces
+	}
+	return n
+}
+
+func (r round) sent(n, k int) float64 {
+	if r.pieces > 0 {
+		return float64(k) * r.send
+	}
+	return float64(n) * r.send
+}
+
+// first is what a worker needs to begin.
+func (r round) first() float64 { return r.send / float64(max(1, r.pieces)) }
 
 // costs are those of a layer's step in a placement.
 type costs struct {
@@ -176,7 +196,7 @@ func (c costs) messages(n, k, chunks int) float64 {
 	var sum int
 	for i, r := range c.rounds {
 		if c.has(i) {
-			sum += n + cmp.Or(r.needed, k)*chunks
+			sum += r.operands(n, k) + cmp.Or(r.needed, k)*chunks
 		}
 	}
 	for _, sent := range []float64{c.keep, c.ship, c.apply} {
@@ -188,12 +208,13 @@ func (c costs) messages(n, k, chunks int) float64 {
 }
 
 // bytes are those that a step sends and receives, if no result is sent in vain:
-// every worker gets the operands, and as many results come as are needed.
+// every worker gets the operands, or each chunk as many as are needed, and as many
+// results come.
 func (c costs) bytes(n, k int) float64 {
 	sum := float64(n) * (c.keep + c.ship)
 	for i, r := range c.rounds {
 		if c.has(i) {
-			sum += float64(n)*r.send + float64(cmp.Or(r.needed, k))*r.back
+			sum += r.sent(n, k) + float64(cmp.Or(r.needed, k))*r.back
 		}
 	}
 	return sum
@@ -204,7 +225,8 @@ func (c costs) has(i int) bool { return [3]bool{c.forward, c.dX, c.dW}[i] }
 
 // minimum is the least that a step has to send and receive: the operands as they
 // are, and the results without padding.
-func minimum(placement string, p Product, batch, n, k int) float64 {
+func minimum(placement string, p Product, batch, n, k, chunks int) float64 {
+	workers := n
 	b := float64(batch)
 	x, y, w := float*b*float64(p.X), float*b*float64(p.Y), float*float64(p.Weights)
 	out, in := x+y, y+x
@@ -215,7 +237,10 @@ func minimum(placement string, p Product, batch, n, k int) float64 {
 	case Resident:
 		return float64(n)*out + in
 	case Batch:
-		return float64(n)/float64(k)*out + float64(n)*w + in
+		if p.byRows(batch, k, chunks) {
+			n = k
+		}
+		return float64(n)/float64(k)*out + float64(workers)*w + in
 	}
 	all := 2 * (x + y + w) // each operand of three products, and each result
 	if p.First {
@@ -224,6 +249,13 @@ func minimum(placement string, p Product, batch, n, k int) float64 {
 		all += x
 	}
 	return all + y + w
+}
+
+// byRows tells whether chunks of a coded batch are samples, with which they are sent: see
+// shard.BatchCoder.ByRows.
+func (p Product) byRows(batch, k, chunks int) bool {
+	rows := coded.Blocks(batch, k).Size
+	return p.Kind == Conv2d && rows >= chunks && p.Weights <= rows*min(p.X, p.Y)
 }
 
 // CannotBe says why a product cannot be placed in a way on n workers any k of which

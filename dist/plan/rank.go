@@ -189,6 +189,9 @@ func (q Question) describe(p Product, c *Candidate) error {
 			c.Losses = c.N - c.Gradient
 		}
 		c.where.chunks = min(q.Chunks, coded.Blocks(q.Batch, c.K).Size)
+		if p.byRows(q.Batch, c.K, q.Chunks) {
+			c.where.costs.rounds[0].pieces, c.where.costs.rounds[1].pieces = q.Chunks, q.Chunks
+		}
 	case Shipped:
 		c.K = code.Threshold()
 		c.where.costs = shippedCosts(p, q.Batch, c.N, code.Loads())
@@ -198,7 +201,7 @@ func (q Question) describe(p Product, c *Candidate) error {
 		}
 	}
 	c.Chunks = c.where.chunks
-	c.Bytes, c.Minimum = c.where.costs.bytes(c.N, c.K), minimum(c.Placement, p, q.Batch, c.N, c.K)
+	c.Bytes, c.Minimum = c.where.costs.bytes(c.N, c.K), minimum(c.Placement, p, q.Batch, c.N, c.K, q.Chunks)
 	c.Storage, c.Redundancy = c.where.costs.storage, float64(c.N)/float64(c.K)
 	return nil
 }

@@ -219,6 +219,12 @@ func TestBatchAndShipped(t *testing.T) {
 	if len(bytes) != 4 {
 		t.Errorf("placements %v, want all four", bytes)
 	}
+	// Samples are sent with their chunks, to the six that compute these: 66 of 64 for two products,
+	// the weights to all.
+	const x, w = 4 * 64 << 16, 4 * 9 << 16
+	if want := 4*x*66./64 + 8*w; math.Abs(bytes[plan.Batch]/want-1) > 1e-9 {
+		t.Errorf("%v bytes of a coded batch, want %v", bytes[plan.Batch], want)
+	}
 	// The activations are 16.8 MB a batch, the weights 2.4: coded blocks of the batch are the least.
 	if !(bytes[plan.Batch] < bytes[plan.Resident]/3) {
 		t.Errorf("bytes %v", bytes)

@@ -170,13 +170,13 @@ func (c *cluster) ready(w int, l *placed, arrives float64) float64 {
 func (c *cluster) start(ctx context.Context, l *placed, number int) error {
 	n, r := l.code.N(), l.costs.rounds[number]
 	c.spend(r.encode / c.Combine)
-	sent := c.send(r.send)
+	sent := c.send(r.sent(n, l.code.Threshold()) / float64(n))
 	shard := func(w int) float64 { return r.flops/c.Speeds[w] + float64(l.chunks)*c.Task }
 	unit := shard(0) // of time: that of a shard of the first worker
 	model := sim.Together{c.Straggler}
 	starts := make([]float64, n)
 	for w := range n {
-		starts[w] = c.ready(w, l, sent+c.Latency+float64(w+1)*c.passes(r.send))
+		starts[w] = c.ready(w, l, sent+c.Latency+float64(w+1)*c.passes(r.first()))
 		one := []int{w}
 		model = append(model, sim.Slow{Workers: one, By: sim.Constant{X: shard(w) / unit}},
 			sim.Delay{Workers: one, By: sim.Constant{X: (starts[w] - sent) / unit}})
