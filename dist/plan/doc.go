@@ -26,6 +26,10 @@
 //	         dW (|X|+|dY|)/k   F/k                |W|          min(n, 2k-1) answers, or F here
 //	shipped     the loads of the code (coded.Loads), for each of three products
 //
+// Where chunks of a coded batch are samples (of convolutions with larger activations than
+// weights), they are sent with their chunks: |X| to those who compute in all, and a worker
+// begins when its first chunk is there.
+//
 // A first layer, whose dX nobody wants, has no such round and no R: dY is sent all
 // the same. An update with momentum moves 20 bytes for a weight, and memory bounds it.
 //

@@ -25,7 +25,9 @@
 // it or are at work on it. The search is cyclic, from an offset of the worker's
 // own, so that workers of equal speed spread over the chunks without talking. A
 // chunk whose cover would be enough to decode comes after all others, and only to
-// a worker that would be idle.
+// a worker that would be idle. When no more results are missing than there are workers,
+// a chunk comes later that would leave nobody for another one: so workers of equal
+// speed do as much each.
 //
 // # Doubling up
 //
