@@ -81,10 +81,13 @@ func parseSettings(r io.Reader) (*fileSettings, map[string]any, error) {
 	if named, ok := r.(*os.File); ok {
 		f.name = named.Name()
 	}
-	settings, values := &fileSettings{}, map[string]any{}
 	body, err := f.parse(r)
-	if err != nil || body == nil {
-		return settings, values, err
+	if err != nil {
+		return nil, nil, err
+	}
+	settings, values := &fileSettings{}, map[string]any{}
+	if body == nil {
+		return settings, values, nil
 	}
 	if err := yaml.NodeToValue(body, settings, yaml.Strict()); err != nil {
 		return nil, nil, f.describe(err)

@@ -82,6 +82,7 @@ func TestYAMLMistakes(t *testing.T) {
 		"model: {a: b}\n":                     `:1:8: "model: {a: b}": want a text`,
 		"placements: all\n":                   `:1:13: "placements: all": want a list`,
 		"batch: 3\nmomentun: 1\n":             `:2:1: "momentun: 1": unknown field "momentun"`,
+		"a\x1b[31m: 1\n":                      `:1:1: "a\x1b[31m: 1": unknown field "a?[31m"`,
 		"batch: 3\nbatch: 4\n":                `:2:1: "batch: 4": mapping key "batch" already defined`,
 		"epochs: [1,2\n":                      `:1:9: "epochs: [1,2": sequence end token ']' not found`,
 		"- a\n- b\n":                          `:1:1: "- a": want keys with values`,
@@ -121,7 +122,7 @@ func TestEmptyYAML(t *testing.T) {
 // Entries of lists know their lines, whatever their form.
 func TestYAMLEntriesKnowTheirLines(t *testing.T) {
 	var l lists
-	text := "# a run\nplacements: [{layer: a},\n  {layer: b}]\ngroups:\n\n- params: '*'\n  lr: 1e-3\n- # the rest\n  {params: x}\nbatch: 1e2\n"
+	text := "\ufeff# a run\r\nplacements: &all [{layer: a},\n  {layer: b}]\ngroups:\n\n- params: '*'\n  lr: 1e-3\n- # the rest\n  {params: x}\nbatch: 1e2\n"
 	if _, err := yamlLoader(&l)(bytes.NewBufferString(text)); err != nil {
 		t.Fatal(err)
 	}
@@ -135,4 +136,23 @@ func TestYAMLEntriesKnowTheirLines(t *testing.T) {
 	if want := []string{"YAML:2", "YAML:3", "YAML:6", "YAML:9"}; !slices.Equal(got, want) {
 		t.Errorf("entries at %v, want %v", got, want)
 	}
+}
+
+// Whatever is in a file, it is settings or an error of one line.
+func FuzzSettings(f *testing.F) {
+	for _, text := range []string{
+		"", "model: mlp\nbatch: 3\n", "placements:\n- {layer: fc1, placement: batch, k: 3}\ngroups: [{params: '*', lr: 0.1}]\n",
+		"a: &a [1]\nb: *a\n<<: {c: d}\n", "---\n# x\n---\n- ? a\n  : |\n   b\n", "join: [a:1, \"b:2\"]\nwait: 3s\n", "{[,!!int 'x\t\"",
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		settings, _, err := parseSettings(bytes.NewReader(text))
+		if (settings == nil) == (err == nil) {
+			t.Fatalf("settings %v with error %v", settings, err)
+		}
+		if err != nil && strings.ContainsAny(err.Error(), "\n\r") {
+			t.Fatalf("error of several lines: %q", err)
+		}
+	})
 }

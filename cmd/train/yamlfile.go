@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -31,24 +33,11 @@ type yamlFile struct {
 
 // parse returns the mapping that the file is, nil if there is nothing in it.
 func (f *yamlFile) parse(r io.Reader) (ast.Node, error) {
-	var err error
-	if f.text, err = io.ReadAll(io.LimitReader(r, maxConfig+1)); err != nil {
+	if err := f.read(r); err != nil {
 		return nil, err
 	}
-	if len(f.text) > maxConfig {
-		return nil, fmt.Errorf("%s: more than %d bytes, which is too much for settings", f.name, maxConfig)
-	}
-	depth := 0
-	for _, t := range lexer.Tokenize(string(f.text)) {
-		switch t.Type {
-		case token.SequenceStartType, token.MappingStartType:
-			depth++
-		case token.SequenceEndType, token.MappingEndType:
-			depth--
-		}
-		if depth > maxNesting {
-			return nil, f.error(t.Position, fmt.Sprintf("brackets in more than %d others", maxNesting))
-		}
+	if err := f.checkNesting(); err != nil {
+		return nil, err
 	}
 	file, err := parser.ParseBytes(f.text, 0)
 	if err != nil {
@@ -65,6 +54,37 @@ func (f *yamlFile) parse(r io.Reader) (ast.Node, error) {
 		body = doc.Body
 	}
 	return body, nil
+}
+
+// read takes the text, without what some editors put into it.
+func (f *yamlFile) read(r io.Reader) error {
+	text, err := io.ReadAll(io.LimitReader(r, maxConfig+1))
+	if err != nil {
+		return err
+	}
+	if len(text) > maxConfig {
+		return fmt.Errorf("%s: more than %d bytes, which is too much for settings", f.name, maxConfig)
+	}
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	f.text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
+	return nil
+}
+
+// checkNesting finds brackets that are too deep.
+func (f *yamlFile) checkNesting() error {
+	depth := 0
+	for _, t := range lexer.Tokenize(string(f.text)) {
+		switch t.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			depth++
+		case token.SequenceEndType, token.MappingEndType:
+			depth--
+		}
+		if depth > maxNesting {
+			return f.error(t.Position, fmt.Sprintf("brackets in more than %d others", maxNesting))
+		}
+	}
+	return nil
 }
 
 // checkWhole finds numbers with a fraction where t has whole ones, which the decoder cuts off.
@@ -117,7 +137,11 @@ func entriesOf(body ast.Node, key string, n int) []ast.Node {
 		return nil
 	}
 	for _, v := range mapping.Values {
-		if list, ok := v.Value.(*ast.SequenceNode); ok && v.Key.GetToken().Value == key && len(list.Values) == n {
+		value := v.Value
+		if anchor, ok := value.(*ast.AnchorNode); ok {
+			value = anchor.Value
+		}
+		if list, ok := value.(*ast.SequenceNode); ok && v.Key.GetToken().Value == key && len(list.Values) == n {
 			return list.Values
 		}
 	}
@@ -162,6 +186,12 @@ func (f *yamlFile) error(p *token.Position, message string) error {
 	if lines := strings.Split(string(f.text), "\n"); p.Line >= 1 && p.Line <= len(lines) {
 		line = strings.TrimSpace(lines[p.Line-1])
 	}
+	message = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?' // what the parser quotes may hold anything
+	}, message)
 	return fmt.Errorf("%s:%d:%d: %.60q: %s", f.name, p.Line, p.Column, line, message)
 }
 
