@@ -11,8 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/coda-ml/coda/coded"
 	"github.com/coda-ml/coda/models"
 	"github.com/coda-ml/coda/nn"
+	"github.com/coda-ml/coda/nn/shard"
 	"github.com/coda-ml/coda/nn/train"
 )
 
@@ -57,6 +59,51 @@ func TestInterruptAndResume(t *testing.T) {
 		check(t, err)
 		compare(t, placed, whole.losses, append(slices.Clone(first.losses), second.losses...))
 	}
+}
+
+// onFetch calls a function when weights are fetched, at the begin of an evaluation.
+type onFetch struct {
+	*shard.Local
+	call func()
+}
+
+func (e onFetch) Fetch(ctx context.Context, layer string) ([]coded.ShardState, error) {
+	e.call()
+	return e.Local.Fetch(context.WithoutCancel(ctx), layer)
+}
+
+// An evaluation ends at once when the run is cancelled; the run that goes on from there
+// makes it.
+func TestInterruptedEvaluation(t *testing.T) {
+	whole := newPlacedSetup(t, true)
+	want, err := whole.trainer(t).Run(t.Context())
+	check(t, err)
+
+	first := newSetup(t, nil)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	local := shard.NewLocal(shard.LocalConfig{Survivors: shard.RandomSurvivors(9)})
+	first.placeOn(t, onFetch{local, func() { cancel(errors.New("enough")) }}, nil)
+	tr := first.trainer(t)
+	result, err := tr.Run(ctx)
+	check(t, err)
+	if !result.Interrupted || result.Steps != 10 || len(first.epochs) > 0 {
+		t.Fatalf("interrupted %v after %d steps and %d evaluations, want true after 10 and none", result.Interrupted, result.Steps, len(first.epochs))
+	}
+	dir := t.TempDir()
+	_, err = tr.WriteCheckpoint(t.Context(), dir, train.Origin{})
+	check(t, err)
+
+	second := newSetup(t, nil)
+	state, err := train.LoadNewest(dir, second.model, second.config.Optimizer)
+	check(t, err)
+	second.place(t, state.Momenta)
+	second.config.Start = state.Position
+	got, err := second.trainer(t).Run(t.Context())
+	check(t, err)
+	if len(second.epochs) != 2 || second.epochs[0].Step != 10 || got.Steps != want.Steps {
+		t.Errorf("evaluations %+v and %d steps, want two, the first at step 10, and %d steps", second.epochs, got.Steps, want.Steps)
+	}
+	compare(t, true, whole.losses, append(slices.Clone(first.losses), second.losses...))
 }
 
 // compare wants the same bits; where a layer is placed its weights went through

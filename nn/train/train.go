@@ -119,7 +119,8 @@ func StepsPerEpoch(batches, accumulate int) int { return (batches + accumulate -
 func (t *Trainer) Position() Position { return t.pos }
 
 // Run trains until the last epoch or step, or until the context is cancelled,
-// and evaluates. The step under way when the context is cancelled is finished.
+// and evaluates. The step under way when the context is cancelled is finished; an
+// evaluation is not, and is made by the run that goes on from there.
 func (t *Trainer) Run(ctx context.Context) (Result, error) {
 	// A step is never left half-way: its waits have deadlines of their own.
 	whole := context.WithoutCancel(ctx)
@@ -127,14 +128,11 @@ func (t *Trainer) Run(ctx context.Context) (Result, error) {
 	evaluated := false
 	for t.pos.Epoch < t.config.Epochs && !t.stepsDone() {
 		finished, err := t.runEpoch(ctx, whole)
-		if err != nil {
-			return Result{Steps: t.pos.Step}, err
+		if err != nil || ctx.Err() != nil {
+			return t.stopped(ctx, err)
 		}
-		if ctx.Err() != nil {
-			return Result{Steps: t.pos.Step, ImagesPerS: t.total.perSecond(), Interrupted: true}, nil
-		}
-		if last, err = t.evaluateEpoch(whole); err != nil {
-			return Result{Steps: t.pos.Step}, err
+		if last, err = t.evaluateEpoch(ctx); err != nil {
+			return t.stopped(ctx, err)
 		}
 		evaluated = true
 		if finished {
@@ -149,11 +147,20 @@ func (t *Trainer) Run(ctx context.Context) (Result, error) {
 	}
 	if !evaluated { // resumed at the very end
 		var err error
-		if last, err = t.evaluateEpoch(whole); err != nil {
-			return Result{Steps: t.pos.Step}, err
+		if last, err = t.evaluateEpoch(ctx); err != nil {
+			return t.stopped(ctx, err)
 		}
 	}
 	return Result{Steps: t.pos.Step, TestLoss: last.TestLoss, TestAccuracy: last.TestAccuracy, ImagesPerS: t.total.perSecond()}, nil
+}
+
+// stopped is the result of a run that ends before its end, by an error or since its
+// context has ended.
+func (t *Trainer) stopped(ctx context.Context, err error) (Result, error) {
+	if ctx.Err() == nil || err != nil && !errors.Is(err, ctx.Err()) && !errors.Is(err, context.Cause(ctx)) {
+		return Result{Steps: t.pos.Step}, err
+	}
+	return Result{Steps: t.pos.Step, ImagesPerS: t.total.perSecond(), Interrupted: true}, nil
 }
 
 func (t *Trainer) stepsDone() bool { return t.config.Steps > 0 && t.pos.Step >= t.config.Steps }

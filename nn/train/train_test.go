@@ -228,8 +228,12 @@ func newPlacedSetup(t *testing.T, placed bool) *setup {
 // place puts FC1 on an executor in this process, with a network made anew.
 func (s *setup) place(t *testing.T, momenta nn.Momenta) {
 	t.Helper()
-	local := shard.NewLocal(shard.LocalConfig{Survivors: shard.RandomSurvivors(9)})
-	s.model.FC1.Place(&nn.Resident{Executor: local, Code: coded.Spec{Name: "trigonometric", N: 6, K: 4}, Chunks: 2})
+	s.placeOn(t, shard.NewLocal(shard.LocalConfig{Survivors: shard.RandomSurvivors(9)}), momenta)
+}
+
+func (s *setup) placeOn(t *testing.T, e coded.Executor, momenta nn.Momenta) {
+	t.Helper()
+	s.model.FC1.Place(&nn.Resident{Executor: e, Code: coded.Spec{Name: "trigonometric", N: 6, K: 4}, Chunks: 2})
 	check(t, nn.Place(t.Context(), s.model, momenta))
 	var err error
 	s.network, err = nn.NewNetwork(s.model, []int{1, 8, 8}, nn.Config{Threads: 1})
