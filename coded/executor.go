@@ -92,7 +92,8 @@ type Shard interface {
 	// coefficients of the slot, so that a lost shard is the same linear
 	// combination of other slots' states, tensor by tensor.
 	State() []Tensor
-	// SetState replaces the shard's tensors; the data is copied.
+	// SetState replaces the shard's tensors; the data is copied. A kind of shard may
+	// take shorter forms of a state as well, which stand for one that State would list.
 	SetState(state []Tensor) error
 }
 
@@ -258,7 +259,8 @@ type ShardState struct {
 // goroutine, the training loop; several rounds may be pending at a time.
 type Executor interface {
 	// Place puts a layer on the cluster (or anew with other weights): state
-	// gives the tensors of a slot's shard.
+	// gives the tensors for SetState of a slot's shard, borrowed until its next call.
+	// It is called for one slot after the other, as they are sent.
 	Place(ctx context.Context, l Layer, state func(slot int) ([]Tensor, error)) error
 	// Start hands a round over and returns at once.
 	Start(ctx context.Context, r Round) (Pending, error)
@@ -266,11 +268,27 @@ type Executor interface {
 	// since the last one. It returns when the step is handed over.
 	Update(ctx context.Context, u Update) error
 	// Fetch returns the states of a sufficient set of slots, all after the
-	// same update, in the order of slots.
-	Fetch(ctx context.Context, layer string) ([]ShardState, error)
+	// same update, in the order of slots: all of their tensors, or, where given,
+	// those of these numbers alone. The tensors belong to the caller.
+	Fetch(ctx context.Context, layer string, tensors ...int) ([]ShardState, error)
 	// FetchAll is Fetch of every slot that can give its state before long, to
 	// compare what they hold.
-	FetchAll(ctx context.Context, layer string) ([]ShardState, error)
+	FetchAll(ctx context.Context, layer string, tensors ...int) ([]ShardState, error)
+}
+
+// SelectTensors returns those of a state that have the numbers; all if none is given.
+func SelectTensors(state []Tensor, numbers []int) ([]Tensor, error) {
+	if len(numbers) == 0 {
+		return state, nil
+	}
+	selected := make([]Tensor, len(numbers))
+	for i, n := range numbers {
+		if n < 0 || n >= len(state) {
+			return nil, fmt.Errorf("coded: tensor %d of a state of %d", n, len(state))
+		}
+		selected[i] = state[n]
+	}
+	return selected, nil
 }
 
 // ErrTooFewResults is the kind of error that TooFewError is.

@@ -240,13 +240,7 @@ func (s *session) operate(ctx context.Context, h *heldShard, op *operation) erro
 	defer op.release()
 	switch op.kind {
 	case opPlace:
-		err := s.setState(h, op.state)
-		if !op.borrowed {
-			for _, t := range op.state {
-				s.w.buffers.give(t.Data)
-			}
-		}
-		return err
+		return s.setState(h, op.state)
 	case opReceive:
 		state, err := op.inbox.sum()
 		if err != nil {

@@ -36,7 +36,8 @@ type CoordinatorConfig struct {
 	// it is Adaptive.
 	Strategies map[string]Strategy
 	// History is how many updates the operation log reaches back. A worker
-	// that falls further behind is stale and must be repaired. 0: 8.
+	// that falls further behind is stale and must be repaired. 0: 8. They are fewer
+	// where their operands would take more than 512 MB, but no fewer than Window and one.
 	History int
 	// Window is how many updates are sent ahead of those that a worker has
 	// applied: it bounds the worker's memory. A worker under repair is sent more,

@@ -65,6 +65,7 @@ type placement struct {
 	version  int              // updates at the time
 	pos      uint64           // of the log
 	states   [][]coded.Tensor // by slot, of slots without a worker, until the first update
+	due      []bool           // by slot, during Place: its state is still to come; nil: none is
 	absent   []bool           // by slot: its worker was lost with the shard, and may come back with it
 	covers   []*cover         // for reuse
 	habits   *schedule.Habits // of the slots
@@ -114,7 +115,7 @@ func NewCoordinator(cfg CoordinatorConfig) (*Coordinator, error) {
 		doubles:  map[string]bool{},
 		suspects: map[string]*suspect{},
 		layers:   map[string]*placement{},
-		log:      opLog{keep: cfg.History},
+		log:      opLog{keep: cfg.History, least: cfg.Window + 1},
 		fetches:  map[uint64]*fetch{},
 		repairs:  map[uint64]*repair{},
 		deadline: newRoundDeadline(cfg.FirstDeadline, cfg.MinDeadline, cfg.MaxDeadline),
@@ -316,7 +317,7 @@ func (c *Coordinator) checkLow() {
 	for _, name := range c.order {
 		p := c.layers[name]
 		var held []int
-		placing := false
+		placing := p.due != nil
 		for slot, l := range c.slots {
 			if l == nil || l.shards[name] == nil {
 				continue

@@ -148,17 +148,26 @@ func (b *inbox) put(m *Message) error {
 }
 
 // give sends the state of a shard to the coordinator or to a peer. It is copied
-// first, so that the computing goes on meanwhile.
+// first, so that the computing goes on meanwhile; what the copies take is not kept, as
+// that is seldom needed and may be as large as the shard.
 func (s *session) give(h *heldShard, asked Header) error {
 	if h.shard == nil || h.version != asked.State {
 		s.cannotGive(asked, fmt.Sprintf("shard is at update %d, not %d", h.version, asked.State))
 		return nil
 	}
+	var once bufferPool
 	var copies []*counted
+	var wrong error
 	m := &Message{Header: Header{Layer: asked.Layer, Round: asked.Round, Slot: h.slot, State: h.version}}
 	err := s.w.guard(func() error {
-		for _, t := range h.shard.State() {
-			c := s.w.buffers.copyOf(t)
+		state := h.shard.State()
+		if asked.Kind == KindFetch {
+			if state, wrong = coded.SelectTensors(state, asked.Slots); wrong != nil {
+				return nil
+			}
+		}
+		for _, t := range state {
+			c := once.copyOf(t)
 			copies = append(copies, c)
 			m.Tensors = append(m.Tensors, c.tensor)
 		}
@@ -172,6 +181,10 @@ func (s *session) give(h *heldShard, asked Header) error {
 	if err != nil {
 		release()
 		return err
+	}
+	if wrong != nil {
+		s.cannotGive(asked, wrong.Error())
+		return nil
 	}
 	if asked.Kind == KindFetch {
 		m.Kind = KindState

@@ -16,6 +16,7 @@ type fetch struct {
 	version int
 	pos     uint64 // of the log: after the version's update
 	only    []int  // exactly these slots; nil: any sufficient set
+	tensors []int  // of each state, these alone; none: all
 	hedged  bool   // ask everybody
 	all     bool   // ask everybody, and wait for them all
 	asked   map[int]*link
@@ -28,15 +29,15 @@ type fetch struct {
 // fetchHedge is how long Fetch waits for those it has asked before it asks all.
 const fetchHedge = 2 * time.Second
 
-// Fetch implements coded.Executor. The tensors belong to the caller.
-func (c *Coordinator) Fetch(ctx context.Context, layer string) ([]coded.ShardState, error) {
+// Fetch implements coded.Executor.
+func (c *Coordinator) Fetch(ctx context.Context, layer string, tensors ...int) ([]coded.ShardState, error) {
 	c.mu.Lock()
 	var only []int
 	if p := c.layers[layer]; p != nil && c.cfg.Replay != nil {
 		only = c.replayFetch(p)
 	}
 	c.mu.Unlock()
-	states, err := c.fetchFrom(ctx, layer, only, false)
+	states, err := c.fetchFrom(ctx, layer, fetch{only: only, tensors: tensors})
 	if err != nil {
 		return nil, err
 	}
@@ -73,10 +74,10 @@ func (c *Coordinator) replayFetch(p *placement) []int {
 	return set
 }
 
-// fetchFrom fetches from exactly the given slots; nil leaves the choice. all asks
-// for the states of all slots that are fresh.
-func (c *Coordinator) fetchFrom(ctx context.Context, layer string, only []int, all bool) ([]coded.ShardState, error) {
-	f, err := c.startFetch(layer, only, all)
+// fetchFrom fetches what is asked for: from which slots, of all that are fresh, which
+// tensors.
+func (c *Coordinator) fetchFrom(ctx context.Context, layer string, asked fetch) ([]coded.ShardState, error) {
+	f, err := c.startFetch(layer, asked)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +100,7 @@ func (c *Coordinator) fetchFrom(ctx context.Context, layer string, only []int, a
 		}
 		select {
 		case <-f.done:
-			return c.gathered(f), nil
+			return c.gathered(f)
 		case <-hedge.C:
 			c.hedge(f)
 		case <-changed:
@@ -109,7 +110,7 @@ func (c *Coordinator) fetchFrom(ctx context.Context, layer string, only []int, a
 	}
 }
 
-func (c *Coordinator) startFetch(layer string, only []int, all bool) (*fetch, error) {
+func (c *Coordinator) startFetch(layer string, asked fetch) (*fetch, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.layers[layer]
@@ -121,7 +122,7 @@ func (c *Coordinator) startFetch(layer string, only []int, all bool) (*fetch, er
 	}
 	c.lastOp++
 	f := &fetch{
-		id: c.lastOp, place: p, only: only, all: all && only == nil, version: c.version, pos: max(c.log.newest(), p.pos),
+		id: c.lastOp, place: p, only: asked.only, tensors: slices.Clone(asked.tensors), all: asked.all && asked.only == nil, version: c.version, pos: max(c.log.newest(), p.pos),
 		asked: map[int]*link{}, got: map[int][]coded.Tensor{}, done: make(chan struct{}),
 	}
 	c.fetches[f.id] = f
@@ -152,9 +153,18 @@ func (c *Coordinator) ask(f *fetch) {
 		t.Add(slot)
 		l := c.slots[slot]
 		f.asked[slot] = l
-		l.order(f.pos, &Message{Header: Header{Kind: KindFetch, Layer: f.place.layer.Name, Round: f.id, Slot: slot, State: f.version}})
+		l.order(f.pos, &Message{Header: Header{Kind: KindFetch, Layer: f.place.layer.Name, Round: f.id, Slot: slot, State: f.version, Slots: f.wanted()}})
 	}
 	f.settle()
+}
+
+// wanted returns the numbers of the tensors that workers are asked for; none for all,
+// which a test of the answers needs.
+func (f *fetch) wanted() []int {
+	if f.place.verifier != nil {
+		return nil
+	}
+	return f.tensors
 }
 
 // usualFirst puts the slots of the last fetch first: two fetches after the same
@@ -211,8 +221,9 @@ func (c *Coordinator) onState(l *link, m *Message) error {
 		c.ask(f)
 		return nil
 	}
-	if m.State != f.version || len(m.Tensors) == 0 {
-		return fmt.Errorf("layer %s: state after update %d with %d tensors, want update %d", m.Layer, m.State, len(m.Tensors), f.version)
+	if n := len(f.wanted()); m.State != f.version || len(m.Tensors) == 0 || n > 0 && len(m.Tensors) != n {
+		return fmt.Errorf("layer %s: state after update %d with %d tensors, want update %d and tensors %v (none: all)",
+			m.Layer, m.State, len(m.Tensors), f.version, f.wanted())
 	}
 	f.got[l.slot] = slices.Clone(m.Tensors)
 	clear(m.Tensors)
@@ -235,16 +246,24 @@ func (f *fetch) complete() bool {
 }
 
 // gathered lists what a complete fetch has got.
-func (c *Coordinator) gathered(f *fetch) []coded.ShardState {
+func (c *Coordinator) gathered(f *fetch) ([]coded.ShardState, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var states []coded.ShardState
 	for slot := range f.place.code.N() {
-		if got := f.got[slot]; got != nil {
-			states = append(states, coded.ShardState{Slot: slot, State: got})
+		state := f.got[slot]
+		if state == nil {
+			continue
 		}
+		if len(f.wanted()) < len(f.tensors) { // all were asked for
+			var err error
+			if state, err = coded.SelectTensors(state, f.tensors); err != nil {
+				return nil, fmt.Errorf("dist: fetch layer %s, slot %d: %w", f.place.layer.Name, slot, err)
+			}
+		}
+		states = append(states, coded.ShardState{Slot: slot, State: state})
 	}
-	return states
+	return states, nil
 }
 
 func (c *Coordinator) endFetch(f *fetch) {

@@ -8,14 +8,14 @@ import (
 
 // FetchAll implements coded.Executor. It waits for those that have not answered
 // when enough have no longer than Fetch waits before it asks everybody.
-func (c *Coordinator) FetchAll(ctx context.Context, layer string) ([]coded.ShardState, error) {
+func (c *Coordinator) FetchAll(ctx context.Context, layer string, tensors ...int) ([]coded.ShardState, error) {
 	c.mu.Lock()
 	var only []int
 	if p := c.layers[layer]; p != nil && c.cfg.Replay != nil {
 		only = c.replayFetch(p)
 	}
 	c.mu.Unlock()
-	states, err := c.fetchFrom(ctx, layer, only, true)
+	states, err := c.fetchFrom(ctx, layer, fetch{only: only, tensors: tensors, all: true})
 	if err != nil || c.cfg.Record == nil {
 		return states, err
 	}

@@ -102,6 +102,16 @@ func (k *kept) save(run string, c savedShard) {
 	}
 }
 
+// takeSaved takes the copy of a shard out, if there is one: nobody is to use it any more.
+func (k *kept) takeSaved(run string, key shardKey) []coded.Tensor {
+	if k.savedOf != run {
+		return nil
+	}
+	state := k.saved[key].state
+	delete(k.saved, key)
+	return state
+}
+
 // offers describes the copies, in the order of their slots and layers.
 func (k *kept) offers() (list []Held) {
 	for _, key := range slices.SortedFunc(maps.Keys(k.saved), shardKey.compare) {

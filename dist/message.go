@@ -66,7 +66,7 @@ type Header struct {
 	Keep    bool          `msgpack:"h,omitempty"`
 	Weight  float64       `msgpack:"w,omitempty"`
 	Addr    string        `msgpack:"a,omitempty"` // where peers reach the worker (Hello, Donate)
-	Slots   []int         `msgpack:"d,omitempty"` // the donors (Receive); the chunks of Slot (Cancel); whose shards keep it, or else whose tasks alone need it (Operand)
+	Slots   []int         `msgpack:"d,omitempty"` // the donors (Receive); the numbers of the tensors, none for all (Fetch); the chunks of Slot (Cancel); whose shards keep it, or else whose tasks alone need it (Operand)
 	Error   string        `msgpack:"e,omitempty"`
 	Place   *coded.Layer  `msgpack:"y,omitempty"`
 	Placed  uint64        `msgpack:"b,omitempty"` // the placement of the layer (Place, Receive)

@@ -3,13 +3,14 @@ package dist
 import "github.com/coda-ml/coda/coded"
 
 // opLog is the totally ordered list of what every shard must be told: the kept
-// operands and the updates. It reaches back over the last keep updates and what
-// came after them, so that its memory is bounded whatever the workers do. An
+// operands and the updates. It reaches back over the last updates, as many as reach
+// says, and what came after them, so that its memory is bounded whatever the workers do. An
 // entry has a position that never changes; a worker's connection has a cursor,
 // the position of the next entry to send. A cursor before the log's base has
 // lost entries for good. It is not safe for concurrent use.
 type opLog struct {
-	keep    int
+	keep    int // updates at most
+	least   int // updates, however large their operands are
 	entries []entry
 	base    uint64 // position of entries[0]
 	since   int    // version of a shard that has applied everything before base
@@ -29,6 +30,14 @@ type entry struct {
 	update  coded.Update
 	version int // of a shard that has applied the update; or that the operand is for
 }
+
+// logBytes is what the operands of the log's updates may take: beyond it, a worker that
+// has fallen behind is repaired, which moves fewer bytes as a rule, rather than told.
+const logBytes = 512 << 20
+
+// reach returns how many updates the log is to reach back, when all have operands as
+// large as the newest one's.
+func (o *opLog) reach() int { return min(o.keep, max(o.least, logBytes/max(1, o.bytes))) }
 
 func (e *entry) isUpdate() bool { return e.operand == nil }
 
@@ -53,7 +62,7 @@ func (o *opLog) add(e entry) uint64 {
 		o.updates++
 		o.last = pos + 1
 		o.bytes, o.open = o.open, 0
-		for o.updates > o.keep {
+		for o.updates > o.reach() {
 			o.dropUpdate()
 		}
 	} else {

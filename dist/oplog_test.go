@@ -11,6 +11,18 @@ import (
 	"github.com/coda-ml/coda/coded"
 )
 
+// Updates with large operands are kept in smaller numbers, but never fewer than the least.
+func TestOpLogReach(t *testing.T) {
+	for _, c := range []struct{ bytes, want int }{
+		{0, 8}, {logBytes / 8, 8}, {logBytes/8 + 1, 7}, {logBytes / 4, 4}, {logBytes / 3, 3}, {logBytes, 3}, {4 * logBytes, 3},
+	} {
+		o := opLog{keep: 8, least: 3, bytes: c.bytes}
+		if got := o.reach(); got != c.want {
+			t.Errorf("with operands of %d bytes an update the log reaches back over %d, want %d", c.bytes, got, c.want)
+		}
+	}
+}
+
 // The log reaches back over its last updates, and gives every buffer back.
 func TestOpLog(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -36,6 +36,9 @@ func (c *Coordinator) Place(ctx context.Context, l coded.Layer, state func(slot 
 	}
 	c.install(p)
 	c.mu.Unlock()
+	if err := c.newDelivery(p).run(ctx, state); err != nil {
+		return fmt.Errorf("dist: place layer %s: %w", l.Name, err)
+	}
 	limit := c.cfg.RepairDeadline + c.cfg.Wait
 	bounded, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not within %v", limit))
 	defer stop()
@@ -52,7 +55,8 @@ func (c *Coordinator) Place(ctx context.Context, l coded.Layer, state func(slot 
 	return nil
 }
 
-// prepare builds the code and a copy of the states of all slots.
+// prepare builds the code, and a copy of the states of all slots where a delivery cannot
+// take them one by one.
 func (c *Coordinator) prepare(l coded.Layer, state func(slot int) ([]coded.Tensor, error)) (*placement, error) {
 	if l.Name == "" || l.Chunks < 1 {
 		return nil, fmt.Errorf("layer %q of %d chunks, want a name and at least 1", l.Name, l.Chunks)
@@ -73,6 +77,14 @@ func (c *Coordinator) prepare(l coded.Layer, state func(slot int) ([]coded.Tenso
 		p.conditions, p.agreement = c.newConditions(code), newAgreement(code)
 	}
 	p.offers = c.offered(l)
+	if code.Row(0) != nil && !c.verifies(l) {
+		p.due = make([]bool, code.N())
+		for slot := range p.due {
+			p.due[slot] = p.offers[slot] == nil
+		}
+		return p, nil
+	}
+	// Whether there are shards at all, and how to test them, takes all states.
 	for slot := range p.states {
 		if p.offers[slot] != nil {
 			continue
@@ -90,13 +102,15 @@ func (c *Coordinator) prepare(l coded.Layer, state func(slot int) ([]coded.Tenso
 func stateOf(slot int, state func(slot int) ([]coded.Tensor, error)) (copies []coded.Tensor, err error) {
 	tensors, err := state(slot)
 	if err != nil {
-		return nil, fmt.Errorf("state of slot %d: %w", slot, err)
+		return nil, stateError(slot, err)
 	}
 	for _, t := range tensors {
 		copies = append(copies, coded.Tensor{Shape: slices.Clone(t.Shape), Data: slices.Clone(t.Data)})
 	}
 	return copies, nil
 }
+
+func stateError(slot int, err error) error { return fmt.Errorf("state of slot %d: %w", slot, err) }
 
 // slotStates lists the states of all slots.
 func slotStates(states [][]coded.Tensor) []coded.ShardState {
@@ -292,10 +306,10 @@ func (c *Coordinator) hand(u coded.Update) (again bool, err error) {
 // survive another update in the log.
 func (c *Coordinator) throttle(ctx context.Context) error {
 	c.mu.Lock()
-	limit := c.deadline.limit() + c.cfg.Wait
+	limit, reach := c.deadline.limit()+c.cfg.Wait, c.log.reach()
 	c.mu.Unlock()
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w: workers lag %d updates behind and have not caught up within %v",
-		coded.ErrTooFewResults, c.cfg.History, limit))
+		coded.ErrTooFewResults, reach, limit))
 	defer cancel()
 	return c.await(ctx, func() bool {
 		for name, p := range c.layers {
@@ -304,11 +318,11 @@ func (c *Coordinator) throttle(ctx context.Context) error {
 				if l == nil {
 					continue
 				}
-				if h := l.shards[name]; h != nil && h.applied > c.version-c.cfg.History {
+				if h := l.shards[name]; h != nil && h.applied > c.version-reach {
 					near = append(near, slot)
 				}
 			}
-			if c.version-p.version >= c.cfg.History && !sufficient(p.code, near) && sufficient(p.code, c.alive(name)) {
+			if c.version-p.version >= reach && !sufficient(p.code, near) && sufficient(p.code, c.alive(name)) {
 				return false
 			}
 		}
@@ -378,6 +392,6 @@ func (c *Coordinator) findStale() {
 			continue
 		}
 		l.stale = true
-		c.report(l, StateStale, fmt.Sprintf("more than %d updates behind", c.cfg.History))
+		c.report(l, StateStale, fmt.Sprintf("more than %d updates behind", c.log.reach()))
 	}
 }

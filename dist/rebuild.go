@@ -67,7 +67,7 @@ func (c *Coordinator) rebuildFrom(p *placement) []int {
 // rebuild decodes a layer's blocks from a set of slots and encodes every slot
 // anew.
 func (c *Coordinator) rebuild(ctx context.Context, p *placement, set []int) error {
-	fetched, err := c.fetchFrom(ctx, p.layer.Name, set, false)
+	fetched, err := c.fetchFrom(ctx, p.layer.Name, fetch{only: set})
 	if err != nil {
 		return err
 	}

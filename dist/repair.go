@@ -48,6 +48,8 @@ func (c *Coordinator) mend() {
 			case p.states != nil && p.states[slot] != nil && !l.resting():
 				c.give(l, slot, p)
 				whole = false
+			case p.due != nil && p.due[slot]:
+				whole = false
 			case p.empty:
 				if !l.resting() {
 					c.giveEmpty(l, slot, p)

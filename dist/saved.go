@@ -14,7 +14,8 @@ import (
 // send only the shards of those that have none. A copy has a number, which is
 // noted beside the checkpoint.
 
-// savedShard is the copy of a shard on a worker. It is never written again.
+// savedShard is the copy of a shard on a worker. Its memory is used again for the next
+// copy of the same shard.
 type savedShard struct {
 	layer  coded.Layer
 	number uint64
@@ -28,10 +29,17 @@ func (s *session) save(h *heldShard, asked Header) error {
 	if h.shard == nil || h.version != asked.State {
 		return nil
 	}
+	s.w.mu.Lock()
+	old := s.w.kept.takeSaved(s.run, h.key())
+	s.w.mu.Unlock()
 	c := savedShard{layer: h.layer, number: asked.Saved, slot: h.slot}
 	err := s.w.guard(func() error {
-		for _, t := range h.shard.State() {
-			c.state = append(c.state, coded.Tensor{Shape: slices.Clone(t.Shape), Data: slices.Clone(t.Data)})
+		for i, t := range h.shard.State() {
+			var memory []float32
+			if i < len(old) {
+				memory = old[i].Data[:0]
+			}
+			c.state = append(c.state, coded.Tensor{Shape: slices.Clone(t.Shape), Data: append(memory, t.Data...)})
 		}
 		return nil
 	})

@@ -58,7 +58,7 @@ func (cl *cluster) fetchAll(layer string) {
 			all = append(all, slot)
 		}
 	}
-	if _, err := cl.c.fetchFrom(cl.ctx(), layer, all, false); err != nil {
+	if _, err := cl.c.fetchFrom(cl.ctx(), layer, fetch{only: all}); err != nil {
 		cl.t.Fatal(err)
 	}
 }

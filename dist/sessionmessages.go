@@ -59,7 +59,7 @@ func (s *session) onPlace(m *Message) error {
 	op := &operation{kind: opPlace, at: s.arrivals, state: slices.Clone(m.Tensors)}
 	clear(m.Tensors)
 	if m.Saved != 0 {
-		if op.state, op.borrowed = s.savedState(h, m.Saved), true; op.state == nil {
+		if op.state = s.savedState(h, m.Saved); op.state == nil {
 			s.cannotPlace(m.Header)
 			return nil
 		}

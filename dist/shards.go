@@ -52,18 +52,17 @@ const (
 )
 
 type operation struct {
-	kind     opKind
-	at       uint64 // arrival, orders the operations of all shards
-	state    []coded.Tensor
-	borrowed bool // the state is the memory of an earlier shard
-	inbox    *inbox
-	x, dy    *counted
-	step     int
-	update   coded.Update
-	header   Header
-	begun    time.Time  // of a gradient: when the shard got the operands
-	left     float64    // of a gradient: floating-point operations
-	before   *operation // of an update: the gradient that is computed with it
+	kind   opKind
+	at     uint64 // arrival, orders the operations of all shards
+	state  []coded.Tensor
+	inbox  *inbox
+	x, dy  *counted
+	step   int
+	update coded.Update
+	header Header
+	begun  time.Time  // of a gradient: when the shard got the operands
+	left   float64    // of a gradient: floating-point operations
+	before *operation // of an update: the gradient that is computed with it
 }
 
 // release gives the operands back.
@@ -163,7 +162,7 @@ func (s *session) restore(p parked) {
 		layer: p.layer, slot: p.held.Slot, placed: p.held.Placed, source: p.held.Source,
 		factory: s.w.cfg.Handlers[p.layer.Kind], version: -1, tail: p.held.State,
 	}
-	h.add(&operation{kind: opPlace, state: p.tensor, borrowed: true})
+	h.add(&operation{kind: opPlace, state: p.tensor})
 	s.shards[h.key()] = h
 }
 

@@ -6,7 +6,6 @@ import (
 	"math"
 	"runtime"
 
-	"github.com/coda-ml/coda/coded"
 	"github.com/coda-ml/coda/internal/kernel"
 	"github.com/coda-ml/coda/nn/shard"
 )
@@ -82,17 +81,12 @@ func (l *placedLayer) measureDrift(ctx context.Context, pool *kernel.Pool, limit
 	return d, nil
 }
 
-// put places the layer with a weight and a momentum. All slots are encoded at once,
-// when the executor asks for the first of them: it may have them all.
+// put places the layer with a weight and a momentum. The slots are encoded one by one, as
+// the executor sends them.
 func (l *placedLayer) put(ctx context.Context, pool *kernel.Pool, weight, momentum []float32) error {
-	var states [][]coded.Tensor
-	return l.executor.Place(ctx, l.Layer, func(slot int) (_ []coded.Tensor, err error) {
-		if states == nil {
-			states, err = shard.EncodeAll(l.config, weight, momentum, l.decoder.Code(), pool)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return states[slot], nil
-	})
+	e, err := shard.NewStateEncoder(l.config, weight, momentum, l.decoder.Code(), pool)
+	if err != nil {
+		return err
+	}
+	return l.executor.Place(ctx, l.Layer, e.Encode)
 }

@@ -48,19 +48,30 @@ func Place(ctx context.Context, model Module, momenta Momenta) error {
 }
 
 // Sync brings the local values of all placed weights up to date with those on
-// the executors, and returns their momenta. Evaluation and checkpoints need it.
+// the executors, and returns their momenta. Checkpoints need it.
 func Sync(ctx context.Context, model Module) (Momenta, error) {
-	layers, err := placements(model)
-	if err != nil {
+	momenta := make(Momenta)
+	if err := syncWith(ctx, model, momenta); err != nil {
 		return nil, err
 	}
-	momenta := make(Momenta)
+	return momenta, nil
+}
+
+// SyncWeights is Sync without the momenta, which then need not travel and take no
+// memory. Evaluation needs it.
+func SyncWeights(ctx context.Context, model Module) error { return syncWith(ctx, model, nil) }
+
+func syncWith(ctx context.Context, model Module, momenta Momenta) error {
+	layers, err := placements(model)
+	if err != nil {
+		return err
+	}
 	for _, p := range layers {
 		if err := p.sync(ctx, momenta); err != nil {
-			return nil, fmt.Errorf("nn: sync layer %s: %w", p.name(), err)
+			return fmt.Errorf("nn: sync layer %s: %w", p.name(), err)
 		}
 	}
-	return momenta, nil
+	return nil
 }
 
 // UpdatePlaced hands an optimiser step over to every executor that holds a layer
@@ -121,7 +132,8 @@ type placement interface {
 	// prepare checks the layer and works out how it is placed.
 	prepare(Momenta) error
 	place(context.Context, *kernel.Pool, Momenta) error
-	// sync brings the local weights up to date and adds the momentum to those given.
+	// sync brings the local weights up to date and adds the momentum to those given,
+	// unless they are nil.
 	sync(context.Context, Momenta) error
 	// ship hands over what an update of a step needs besides the operands.
 	ship(ctx context.Context, step int) error

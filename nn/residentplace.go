@@ -6,6 +6,7 @@ import (
 
 	"github.com/coda-ml/coda/coded"
 	"github.com/coda-ml/coda/internal/kernel"
+	"github.com/coda-ml/coda/nn/shard"
 )
 
 // resident is a layer of a model with its placement.
@@ -26,17 +27,25 @@ func (p *resident) sync(ctx context.Context, momenta Momenta) error {
 	if l == nil {
 		return errNotPlaced
 	}
-	states, err := l.executor.Fetch(ctx, l.Name)
-	if err != nil {
+	if err := l.fetchTo(ctx, p.Weight.Value.Data, shard.TensorWeight); err != nil || momenta == nil {
 		return err
 	}
-	w, v, err := l.config.Decode(states, l.decoder)
-	if err != nil {
+	v := make([]float32, p.Weight.Size())
+	if err := l.fetchTo(ctx, v, shard.TensorMomentum); err != nil {
 		return err
 	}
-	copy(p.Weight.Value.Data, w)
 	momenta[p.Weight.Name] = v
 	return nil
+}
+
+// fetchTo decodes one tensor of the layer from the executor's shards. No more of the
+// shards than is needed for it travels, and is held, at a time.
+func (l *placedLayer) fetchTo(ctx context.Context, dst []float32, tensor int) error {
+	states, err := l.executor.Fetch(ctx, l.Name, tensor)
+	if err != nil {
+		return err
+	}
+	return shard.DecodeTensor(l.config, dst, states, l.decoder)
 }
 
 // prepare checks the layer and works out how it is placed.

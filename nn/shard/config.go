@@ -45,6 +45,8 @@ type Config interface {
 	size() int
 	// encoders are those of the copies F and R.
 	encoders() []encoder
+	// decodeF decodes a tensor of the layer from those copies of the kind of F.
+	decodeF(dst []float32, weights [][]float64, f []coded.Tensor) error
 	// copies returns the shapes of the coded copies of a shard; that of R is nil
 	// if the layer keeps none.
 	copies(k int) (f, r []int)

@@ -201,12 +201,14 @@ func (c Conv2dConfig) filters(x []float32) coded.Tensor {
 
 // Decode implements Config.
 func (c Conv2dConfig) Decode(states []coded.ShardState, d *coded.Decoder) (weight, momentum []float32, err error) {
-	return decode(c, states, d, func(dst []float32, weights [][]float64, f []coded.Tensor) error {
-		out, _ := c.blocks(len(weights))
-		lines := make([]coded.Tensor, len(f))
-		for i, t := range f {
-			lines[i] = coded.Tensor{Shape: []int{c.Groups, out.Size, len(dst) / c.Out}, Data: t.Data}
-		}
-		return coded.DecodeColumns(c.filters(dst), weights, lines, out, 0)
-	})
+	return decode(c, states, d)
+}
+
+func (c Conv2dConfig) decodeF(dst []float32, weights [][]float64, f []coded.Tensor) error {
+	out, _ := c.blocks(len(weights))
+	lines := make([]coded.Tensor, len(f))
+	for i, t := range f {
+		lines[i] = coded.Tensor{Shape: []int{c.Groups, out.Size, len(dst) / c.Out}, Data: t.Data}
+	}
+	return coded.DecodeColumns(c.filters(dst), weights, lines, out, 0)
 }

@@ -32,43 +32,48 @@ func MeasureDrift(c Config, states []coded.ShardState, d *coded.Decoder, pool *k
 	if m.Weight, m.Momentum, err = c.Decode(states, d); err != nil {
 		return m, err
 	}
-	slots := make([]int, len(states))
-	for i, s := range states {
-		slots[i] = s.Slot
-	}
-	anew, err := encode(c, m.Weight, m.Momentum, d.Code(), slots, pool)
+	e, err := NewStateEncoder(c, m.Weight, m.Momentum, d.Code(), pool)
 	if err != nil {
 		return m, err
 	}
-	for q := range anew[0] {
+	var gaps [4]gap // by tensor
+	for _, s := range states {
+		anew, err := e.Encode(s.Slot)
+		if err != nil {
+			return m, err
+		}
+		for q, want := range anew {
+			if have := s.State[q]; !shaped(have, want.Shape) {
+				return m, fmt.Errorf("shard: drift of %v: tensor %d of slot %d has shape %v and %d values, want %v", c, q, s.Slot, have.Shape, len(have.Data), want.Shape)
+			}
+			gaps[q].add(s.State[q].Data, want.Data)
+		}
+	}
+	for q, g := range gaps {
 		worst := &m.Weights
 		if q%2 == 1 {
 			worst = &m.Momenta
 		}
-		apart, err := apartOf(states, anew, q)
-		if err != nil {
-			return m, fmt.Errorf("shard: drift of %v: %w", c, err)
-		}
-		*worst = max(*worst, apart)
+		*worst = max(*worst, g.relative())
 	}
 	return m, nil
 }
 
-// apartOf compares tensor q of all states with that of the encodings. A number that
-// is none makes the difference one.
-func apartOf(states []coded.ShardState, anew [][]coded.Tensor, q int) (float64, error) {
-	var most, apart float64
-	for i, s := range states {
-		if have, want := s.State[q], anew[i][q]; !shaped(have, want.Shape) {
-			return 0, fmt.Errorf("tensor %d of slot %d has shape %v and %d values, want %v", q, s.Slot, have.Shape, len(have.Data), want.Shape)
-		}
-		for j, want := range anew[i][q].Data {
-			most = max(most, math.Abs(float64(want)))
-			apart = max(apart, math.Abs(float64(s.State[q].Data[j])-float64(want)))
-		}
+// gap is how far tensors are from what they should be.
+type gap struct{ apart, most float64 }
+
+// add compares one. A number that is none makes the difference one.
+func (g *gap) add(have, want []float32) {
+	for i, v := range want {
+		g.most = max(g.most, math.Abs(float64(v)))
+		g.apart = max(g.apart, math.Abs(float64(have[i])-float64(v)))
 	}
-	if most == 0 {
-		return apart, nil
+}
+
+// relative is the largest difference over the largest entry, if that is not 0.
+func (g gap) relative() float64 {
+	if g.most == 0 {
+		return g.apart
 	}
-	return apart / most, nil
+	return g.apart / g.most
 }

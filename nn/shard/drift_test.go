@@ -15,11 +15,12 @@ func encoded(t *testing.T, c shard.Config, size int, code *coded.Code) (states [
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
 	weight = normal(rng, size)
-	all, err := shard.EncodeAll(c, weight, normal(rng, size), code, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for slot, state := range all {
+	momentum := normal(rng, size)
+	for slot := range code.N() {
+		state, err := c.Encode(weight, momentum, code, slot)
+		if err != nil {
+			t.Fatal(err)
+		}
 		states = append(states, coded.ShardState{Slot: slot, State: state})
 	}
 	return states, weight

@@ -117,12 +117,16 @@ func (w *follower) Reset(states []coded.ShardState) error {
 	return nil
 }
 
-// take decodes the blocks' sums from those of the slots.
+// take decodes the blocks' sums from those of the slots. States without momenta are of
+// a layer whose momenta are zero.
 func (w *follower) take(states []coded.ShardState) error {
-	have := make([]int, len(states))
+	have, momenta := make([]int, len(states)), true
 	for i, s := range states {
 		have[i] = s.Slot
-		if err := w.checkShapes(s.State); err != nil {
+		if i == 0 {
+			momenta = len(s.State) != len(w.copies())
+		}
+		if err := w.checkShapes(s.State, momenta); err != nil {
 			return fmt.Errorf("slot %d: %w", s.Slot, err)
 		}
 	}
@@ -130,22 +134,33 @@ func (w *follower) take(states []coded.ShardState) error {
 	if err != nil {
 		return err
 	}
+	per := tensorsOf(momenta)
 	for at, f := range w.copies() {
-		f.take(f.w, weights.D, func(i int) coded.Tensor { return states[i].State[2*at] })
-		f.take(f.v, weights.D, func(i int) coded.Tensor { return states[i].State[2*at+1] })
+		f.take(f.w, weights.D, func(i int) coded.Tensor { return states[i].State[per*at] })
+		if clear(f.v); momenta {
+			f.take(f.v, weights.D, func(i int) coded.Tensor { return states[i].State[per*at+1] })
+		}
 		f.norm = math.Sqrt(squares(f.w))
 	}
 	w.updates = 0
 	return nil
 }
 
-func (w *follower) checkShapes(state []coded.Tensor) error {
-	copies := w.copies()
-	if len(state) != 2*len(copies) {
-		return fmt.Errorf("state of %d tensors, want %d", len(state), 2*len(copies))
+// tensorsOf is how many tensors of a state there are for each copy.
+func tensorsOf(momenta bool) int {
+	if momenta {
+		return 2
+	}
+	return 1
+}
+
+func (w *follower) checkShapes(state []coded.Tensor, momenta bool) error {
+	copies, per := w.copies(), tensorsOf(momenta)
+	if len(state) != per*len(copies) {
+		return fmt.Errorf("state of %d tensors, want %d", len(state), per*len(copies))
 	}
 	for i, t := range state {
-		if f := copies[i/2]; !shaped(t, f.shape) {
+		if f := copies[i/per]; !shaped(t, f.shape) {
 			return fmt.Errorf("tensor %d of the state has shape %v and %d values, want %v", i, t.Shape, len(t.Data), f.shape)
 		}
 	}
@@ -210,7 +225,7 @@ func (w *follower) CheckState(slot int, state []coded.Tensor) error {
 	if row == nil {
 		return fmt.Errorf("%s: slot %d: there is no such thing", w.name, slot)
 	}
-	if err := w.checkShapes(state); err != nil {
+	if err := w.checkShapes(state, true); err != nil {
 		return fmt.Errorf("%s, slot %d: %w", w.name, slot, err)
 	}
 	for i, f := range w.copies() {

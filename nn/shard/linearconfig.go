@@ -100,9 +100,18 @@ func (c LinearConfig) encodeF(p *kernel.Pool, dst []coded.Tensor, x []float32, r
 // encodeR combines blocks of input features, which are columns of x [out, in],
 // and makes them rows.
 func (c LinearConfig) encodeR(p *kernel.Pool, dst []coded.Tensor, x []float32, rows [][]float64) error {
-	columns := coded.NewTensor(c.In, c.Out)
-	transpose(p, columns.Data, x, c.Out, c.In)
-	return coded.Combiner{Pool: p}.EncodeRows(dst, rows, columns, coded.Blocks(c.In, len(rows[0])))
+	in := coded.Blocks(c.In, len(rows[0]))
+	columns := make([]coded.Tensor, len(dst))
+	for i := range columns {
+		columns[i] = coded.NewTensor(c.Out, in.Size)
+	}
+	if err := (coded.Combiner{Pool: p}).EncodeColumns(columns, rows, c.tensor(x), in); err != nil {
+		return err
+	}
+	for i, d := range dst {
+		transpose(p, d.Data, columns[i].Data, c.Out, in.Size)
+	}
+	return nil
 }
 
 // transpose writes src, rows x cols, to dst, cols x rows, in tiles that stay in the
@@ -128,7 +137,9 @@ func (c LinearConfig) tensor(x []float32) coded.Tensor {
 
 // Decode implements Config.
 func (c LinearConfig) Decode(states []coded.ShardState, d *coded.Decoder) (weight, momentum []float32, err error) {
-	return decode(c, states, d, func(dst []float32, weights [][]float64, f []coded.Tensor) error {
-		return coded.DecodeRows(c.tensor(dst), weights, f, coded.Blocks(c.Out, len(weights)), 0)
-	})
+	return decode(c, states, d)
+}
+
+func (c LinearConfig) decodeF(dst []float32, weights [][]float64, f []coded.Tensor) error {
+	return coded.DecodeRows(c.tensor(dst), weights, f, coded.Blocks(c.Out, len(weights)), 0)
 }

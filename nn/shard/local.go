@@ -222,13 +222,13 @@ func (e *Local) update(l *localLayer, u coded.Update) error {
 
 // Fetch implements coded.Executor: the states of the slots that the Survivors
 // choose, copied.
-func (e *Local) Fetch(ctx context.Context, layer string) ([]coded.ShardState, error) {
-	return e.fetch(ctx, layer, func(l *localLayer) ([]int, error) { return e.choose(l, coded.Round{Layer: layer, Step: e.step}, 0) })
+func (e *Local) Fetch(ctx context.Context, layer string, tensors ...int) ([]coded.ShardState, error) {
+	return e.fetch(ctx, layer, tensors, func(l *localLayer) ([]int, error) { return e.choose(l, coded.Round{Layer: layer, Step: e.step}, 0) })
 }
 
 // FetchAll implements coded.Executor: the states of all slots, copied.
-func (e *Local) FetchAll(ctx context.Context, layer string) ([]coded.ShardState, error) {
-	return e.fetch(ctx, layer, func(l *localLayer) (all []int, _ error) {
+func (e *Local) FetchAll(ctx context.Context, layer string, tensors ...int) ([]coded.ShardState, error) {
+	return e.fetch(ctx, layer, tensors, func(l *localLayer) (all []int, _ error) {
 		for slot := range l.shards {
 			all = append(all, slot)
 		}
@@ -236,7 +236,7 @@ func (e *Local) FetchAll(ctx context.Context, layer string) ([]coded.ShardState,
 	})
 }
 
-func (e *Local) fetch(ctx context.Context, layer string, choose func(*localLayer) ([]int, error)) ([]coded.ShardState, error) {
+func (e *Local) fetch(ctx context.Context, layer string, tensors []int, choose func(*localLayer) ([]int, error)) ([]coded.ShardState, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, fmt.Errorf("shard: layer %s: fetch: %w", layer, err)
 	}
@@ -251,7 +251,11 @@ func (e *Local) fetch(ctx context.Context, layer string, choose func(*localLayer
 	states := make([]coded.ShardState, len(slots))
 	for i, slot := range slots {
 		states[i].Slot = slot
-		for _, t := range l.shards[slot].State() {
+		state, err := coded.SelectTensors(l.shards[slot].State(), tensors)
+		if err != nil {
+			return nil, fmt.Errorf("shard: layer %s, slot %d: fetch: %w", layer, slot, err)
+		}
+		for _, t := range state {
 			states[i].State = append(states[i].State, coded.Tensor{Shape: slices.Clone(t.Shape), Data: slices.Clone(t.Data)})
 		}
 	}

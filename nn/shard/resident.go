@@ -97,20 +97,28 @@ func (s *resident) State() []coded.Tensor {
 	return []coded.Tensor{s.f.w, s.f.v, s.r.w, s.r.v}
 }
 
-// SetState implements coded.Shard. It drops the pending gradient and forgets
-// the step of the last update, which belongs to the old state.
+// SetState implements coded.Shard. A state without the momenta is one with momenta of
+// zeros. It drops the pending gradient and forgets the step of the last update, which
+// belongs to the old state.
 func (s *resident) SetState(state []coded.Tensor) error {
 	own := s.State()
-	if len(state) != len(own) {
-		return fmt.Errorf("%s: state of %d tensors, want %d", s.name, len(state), len(own))
+	at := func(i int) int { return i } // the tensor of the given state for one of the shard's
+	if len(state) == len(own)/2 {
+		at = func(i int) int { return i / 2 }
+	} else if len(state) != len(own) {
+		return fmt.Errorf("%s: state of %d tensors, want %d, or %d without momenta", s.name, len(state), len(own), len(own)/2)
 	}
 	for i, t := range own {
-		if !slices.Equal(state[i].Shape, t.Shape) || len(state[i].Data) != len(t.Data) {
-			return fmt.Errorf("%s: tensor %d of the state has shape %v and %d values, want %v", s.name, i, state[i].Shape, len(state[i].Data), t.Shape)
+		if given := state[at(i)]; !slices.Equal(given.Shape, t.Shape) || len(given.Data) != len(t.Data) {
+			return fmt.Errorf("%s: tensor %d of the state has shape %v and %d values, want %v", s.name, at(i), given.Shape, len(given.Data), t.Shape)
 		}
 	}
 	for i, t := range own {
-		copy(t.Data, state[i].Data)
+		if i%2 == 1 && len(state) < len(own) {
+			clear(t.Data)
+			continue
+		}
+		copy(t.Data, state[at(i)].Data)
 	}
 	s.pending, s.step = false, 0
 	s.changes++

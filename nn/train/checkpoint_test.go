@@ -67,9 +67,9 @@ type onFetch struct {
 	call func()
 }
 
-func (e onFetch) Fetch(ctx context.Context, layer string) ([]coded.ShardState, error) {
+func (e onFetch) Fetch(ctx context.Context, layer string, tensors ...int) ([]coded.ShardState, error) {
 	e.call()
-	return e.Local.Fetch(context.WithoutCancel(ctx), layer)
+	return e.Local.Fetch(context.WithoutCancel(ctx), layer, tensors...)
 }
 
 // An evaluation ends at once when the run is cancelled; the run that goes on from there

@@ -94,7 +94,7 @@ func (t *Trainer) remote(p nn.NamedParam, scale float64) (optim.Param, error) {
 // set, with averaged weights where there are any. The weights of placed layers
 // are first decoded from the workers; the products are computed here.
 func (t *Trainer) Evaluate(ctx context.Context) (loss, accuracy float64, err error) {
-	if _, err := nn.Sync(ctx, t.config.Model); err != nil {
+	if err := nn.SyncWeights(ctx, t.config.Model); err != nil {
 		return 0, 0, fmt.Errorf("train: step %d: evaluation: %w", t.pos.Step, err)
 	}
 	err = t.withAverages(func() (err error) {
