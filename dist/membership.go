@@ -231,6 +231,15 @@ func (m *Membership) Self() Member {
 	return member
 }
 
+// Unreached tells why no seed has answered yet; nil if one has, somebody else came, or
+// there are no seeds.
+func (m *Membership) Unreached() error {
+	if !m.rejoin.lonely() {
+		return nil
+	}
+	return m.rejoin.failure()
+}
+
 // Subscribe gives a channel that receives after Members has changed. It holds
 // one notice, however many changes there were: read Members on each. The
 // channel is closed by stop and by the end of the membership.

@@ -31,7 +31,9 @@ func joinTest(t *testing.T, config MembershipConfig) *Membership {
 	if config.Bind == "" {
 		config.Bind = "127.0.0.1:0"
 	}
-	config.Log = quiet
+	if config.Log == nil {
+		config.Log = quiet
+	}
 	config.Rand = rand.New(rand.NewPCG(1, 2))
 	m, err := Join(t.Context(), config)
 	if err != nil {
@@ -414,6 +416,33 @@ func TestSubscribe(t *testing.T) {
 		t.Error("a channel after the end is open")
 	}
 	stop()
+}
+
+// Who has found nobody for a while says so, once, and why.
+func TestLonelyMemberSaysSo(t *testing.T) {
+	for _, c := range []struct {
+		seeds []string
+		want  int
+	}{{[]string{memAddr(9)}, 1}, {[]string{memAddr(2)}, 0}, {nil, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newMemNet(t)
+			memJoin(t, n, 2, "w2")
+			var log strings.Builder
+			m := joinTest(t, MembershipConfig{Name: "w1", Seeds: c.seeds, Key: Key{7}, Transport: memNode(n, 1),
+				Log: slog.New(slog.NewTextHandler(&log, nil))})
+			time.Sleep(time.Hour)
+			if err := m.Unreached(); (err != nil) != (c.want > 0) || err != nil && (!strings.Contains(err.Error(), memAddr(9)) || strings.Contains(err.Error(), "\n")) {
+				t.Errorf("seeds %v: unreached for %v", c.seeds, err)
+			}
+			if err := m.Close(); err != nil {
+				t.Error(err)
+			}
+			got := strings.Count(log.String(), `level=WARN msg="nobody has answered yet`)
+			if got != c.want || got > 0 && !strings.Contains(log.String(), memAddr(9)) {
+				t.Errorf("seeds %v: told %d times, want %d: %s", c.seeds, got, c.want, log.String())
+			}
+		})
+	}
 }
 
 func TestGossipLog(t *testing.T) {

@@ -39,6 +39,10 @@ type rejoiner struct {
 	last error // of the last round
 }
 
+// lonelyRounds is after how many rounds without an answer, which take some seconds, that
+// is told.
+const lonelyRounds = 6
+
 // maxAttempts bounds the addresses that are tried in one round, side by side.
 const maxAttempts = 8
 
@@ -66,6 +70,9 @@ func (j *rejoiner) run(ctx context.Context) {
 		}
 		if !missing {
 			pause = j.timing.first
+		}
+		if round == lonelyRounds && j.lonely() && ctx.Err() == nil {
+			j.log.Warn("nobody has answered yet, and is looked for on", "seeds", j.seeds, "err", j.failure())
 		}
 		if !j.sleep(ctx, changes, pause, missing) {
 			return
@@ -106,7 +113,13 @@ func (j *rejoiner) round(ctx context.Context) bool {
 	results := make([]error, len(tried))
 	var wg sync.WaitGroup
 	for i, addr := range tried {
-		wg.Go(func() { _, results[i] = j.list.Join([]string{addr}) })
+		wg.Go(func() {
+			_, err := j.list.Join([]string{addr})
+			if one := errors.Unwrap(err); one != nil {
+				err = one // of a list of one, which takes several lines
+			}
+			results[i] = err
+		})
 	}
 	wg.Wait()
 	for i, addr := range tried {
@@ -133,11 +146,24 @@ func (j *rejoiner) round(ctx context.Context) bool {
 }
 
 func (j *rejoiner) markJoined() {
-	select {
-	case <-j.joined:
-	default:
+	if !j.hasJoined() {
 		close(j.joined)
 	}
+}
+
+// hasJoined tells whether a seed has answered.
+func (j *rejoiner) hasJoined() bool {
+	select {
+	case <-j.joined:
+		return true
+	default:
+		return false
+	}
+}
+
+// lonely tells whether nobody is known who should be.
+func (j *rejoiner) lonely() bool {
+	return len(j.seeds) > 0 && !j.hasJoined() && len(*j.roster.snapshot.Load()) < 2
 }
 
 // failure is why the last round has not reached everybody.

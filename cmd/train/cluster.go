@@ -113,7 +113,7 @@ func (c *cluster) awaitMembers(ctx context.Context, n int) (int, error) {
 		case <-settled:
 			return have, nil
 		case <-ctx.Done():
-			return 0, c.withStrangers(fmt.Errorf("--join %s: %d of %d workers have joined: %w", strings.Join(c.join, ","), have, n, context.Cause(ctx)))
+			return 0, c.whyNobody(fmt.Errorf("--join %s: %d of %d workers have joined: %w", strings.Join(c.join, ","), have, n, context.Cause(ctx)))
 		}
 	}
 }
@@ -146,7 +146,7 @@ func (c *cluster) start(ctx context.Context, logDir string, n int) (err error) {
 	wait, stop := context.WithTimeoutCause(ctx, c.patience, fmt.Errorf("not within %s", c.patience))
 	defer stop()
 	if err := c.coordinator.AwaitWorkers(wait, n); err != nil {
-		return c.withStrangers(err)
+		return c.whyNobody(err)
 	}
 	return nil
 }

@@ -104,7 +104,11 @@ func (c *console) start(e startEvent) error {
 		row("unused", "%s: no layer is placed", strings.Join(e.Unused, ", "))
 	}
 	if e.Resumed != "" {
-		row("resumed", "%s, for which the workers had kept %d shards", e.Resumed, e.Kept)
+		kept := ""
+		if len(e.Workers) > 0 {
+			kept = fmt.Sprintf(", for which the workers had kept %d shards", e.Kept)
+		}
+		row("resumed", "%s%s", e.Resumed, kept)
 	}
 	row("files", "%s", f.Out)
 	_, err := io.WriteString(c.w, text.String())
@@ -169,8 +173,11 @@ func (c *console) done(e doneEvent) error {
 			return err
 		}
 	}
-	if err := c.line("test accuracy %.2f %% after %d steps in %.1f s (%.0f images/s)",
-		100*e.TestAccuracy, e.Steps, e.Seconds, e.ImagesPerS); err != nil || e.BytesOut == 0 {
+	rate := ""
+	if e.ImagesPerS > 0 { // there were steps to make
+		rate = fmt.Sprintf(" (%.0f images/s)", e.ImagesPerS)
+	}
+	if err := c.line("test accuracy %.2f %% after %d steps in %.1f s%s", 100*e.TestAccuracy, e.Steps, e.Seconds, rate); err != nil || e.BytesOut == 0 {
 		return err
 	}
 	return c.line("sent %s, received %s, %.0f %% of the workers' work was not needed",

@@ -28,7 +28,12 @@ func isInterrupt(ctx context.Context, err error) bool {
 }
 
 // endTime is how long a command may take to end in order before it says that it does.
-const endTime = 2 * time.Second
+// Signals within oneInterrupt are one: timeout(1) sends its own to the process and to the
+// process's group.
+const (
+	endTime      = 2 * time.Second
+	oneInterrupt = 250 * time.Millisecond
+)
 
 // interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP
 // cancels with errInterrupted; a second one ends the process at once, of which whoever
@@ -60,6 +65,7 @@ func hearInterrupts(signals <-chan os.Signal, done <-chan struct{}, cancel conte
 	case <-done:
 		return
 	}
+	began := time.Now()
 	slow := time.NewTimer(endTime)
 	defer slow.Stop()
 	for {
@@ -67,6 +73,9 @@ func hearInterrupts(signals <-chan os.Signal, done <-chan struct{}, cancel conte
 		case <-slow.C:
 			fmt.Fprintln(stderr, "train: interrupted, and ending in order; a second interrupt ends at once")
 		case <-signals:
+			if time.Since(began) < oneInterrupt {
+				continue
+			}
 			fmt.Fprintln(stderr, "train: interrupted twice: ended at once")
 			exit(exitInterrupted)
 			return

@@ -27,6 +27,7 @@ func TestTwoInterrupts(t *testing.T) {
 		go hearInterrupts(signals, done, cancel, said, func(status int) { exits <- status })
 
 		signals <- os.Interrupt
+		signals <- os.Interrupt // the same one, by another way
 		synctest.Wait()
 		if context.Cause(ctx) != errInterrupted || len(exits) > 0 || len(said) > 0 {
 			t.Errorf("after one: cause %v, %d exits, %d lines; want no more than an end of the context", context.Cause(ctx), len(exits), len(said))

@@ -42,8 +42,12 @@ func (c *cluster) tellStrangers(ctx context.Context) {
 	})
 }
 
-// withStrangers adds to the error of a wait for workers who came and was of another version.
-func (c *cluster) withStrangers(err error) error {
+// whyNobody adds to the error of a wait for workers what is known of the cause: who came
+// and was of another version, or why nobody has answered.
+func (c *cluster) whyNobody(err error) error {
+	if unreached := c.members.Unreached(); unreached != nil {
+		return fmt.Errorf("%w; %w", err, unreached)
+	}
 	const most = 3
 	strangers := c.members.Strangers()
 	for _, s := range strangers[:min(len(strangers), most)] {
