@@ -5,20 +5,50 @@ import (
 	"log"
 	"log/slog"
 	"strings"
+	"time"
 )
 
 // gossipLogger turns memberlist's lines, "[LEVEL] memberlist: text", into
 // records of slog.
 func gossipLogger(to *slog.Logger) *log.Logger {
-	return log.New(gossipWriter{to}, "", 0)
+	return log.New(&gossipWriter{to: to, told: map[string]time.Time{}}, "", 0)
 }
 
-type gossipWriter struct{ to *slog.Logger }
+// gossipWriter is used by one goroutine at a time, as log.Logger promises.
+type gossipWriter struct {
+	to   *slog.Logger
+	told map[string]time.Time // warnings of the last gossipPause
+}
 
-func (w gossipWriter) Write(line []byte) (int, error) {
+// Of warnings that differ in nothing but whom they are about one is logged in a
+// gossipPause: strangers come once a second, and must not fill a disk. Of so many
+// kinds, which strangers might make up, the pauses are forgotten.
+const (
+	gossipPause = time.Minute
+	maxTold     = 64
+)
+
+func (w *gossipWriter) Write(line []byte) (int, error) {
 	level, text := parseGossipLine(string(line))
+	if level >= slog.LevelWarn && w.again(text) {
+		return len(line), nil
+	}
 	w.to.Log(context.Background(), level, text)
 	return len(line), nil
+}
+
+// again tells whether there was such a warning lately.
+func (w *gossipWriter) again(text string) bool {
+	kind, _, _ := strings.Cut(text, " from=")
+	now := time.Now()
+	if at, ok := w.told[kind]; ok && now.Sub(at) < gossipPause {
+		return true
+	}
+	if len(w.told) >= maxTold {
+		clear(w.told)
+	}
+	w.told[kind] = now
+	return false
 }
 
 // An error of the gossip (a stranger's bytes, a peer that is down) ends

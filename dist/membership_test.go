@@ -445,6 +445,28 @@ func TestLonelyMemberSaysSo(t *testing.T) {
 	}
 }
 
+// A stranger that comes every second is told of once a minute; others are not hidden by it.
+func TestGossipLogRepeatsLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		logger := gossipLogger(slog.New(slog.NewTextHandler(&out, nil)))
+		for i := range 180 {
+			logger.Printf("[ERR] memberlist: wrong key from=127.0.0.1:%d", i)
+			logger.Printf("[INFO] memberlist: said always")
+			time.Sleep(time.Second)
+		}
+		logger.Print("[ERR] memberlist: something else from=127.0.0.1:1")
+		for i := range 10 * maxTold {
+			logger.Printf("[WARN] memberlist: made up %d", i)
+		}
+		for text, want := range map[string]int{"wrong key": 3, "said always": 180, "something else": 1, "made up": 10 * maxTold} {
+			if got := strings.Count(out.String(), text); got != want {
+				t.Errorf("%q is logged %d times, want %d", text, got, want)
+			}
+		}
+	})
+}
+
 func TestGossipLog(t *testing.T) {
 	var out strings.Builder
 	handler := slog.NewTextHandler(&out, &slog.HandlerOptions{
