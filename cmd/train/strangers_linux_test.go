@@ -50,7 +50,7 @@ func TestOtherVersionIsRefused(t *testing.T) {
 
 	joinOlder(t, seed)
 	line := p.until(`"worker":"old-7"`)
-	if !strings.Contains(line, `"state":"refused"`) || !strings.Contains(line, "it speaks version 7 of the protocol, this program version 1") {
+	if !strings.Contains(line, `"state":"refused"`) || !strings.Contains(line, "it speaks version 7 of the protocol, this program version ") {
 		t.Errorf("the run says %s", line)
 	}
 	p.untilAnswered(1)
@@ -62,7 +62,7 @@ func TestOtherVersionIsRefused(t *testing.T) {
 	if _, status := worker.wait(); status != exitDone {
 		t.Errorf("worker: exit status %d, want %d", status, exitDone)
 	}
-	if log := worker.stderr.String(); strings.Count(log, "level=ERROR") != 1 || !strings.Contains(log, "speaks version 7 of the protocol, this program version 1") {
+	if log := worker.stderr.String(); strings.Count(log, "level=ERROR") != 1 || !strings.Contains(log, "speaks version 7 of the protocol, this program version ") {
 		t.Errorf("the worker says %s", log)
 	}
 }
