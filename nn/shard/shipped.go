@@ -206,6 +206,7 @@ func (c *convPair) multiply(x, w coded.Tensor, chunk int) (coded.Tensor, error) 
 		return coded.Tensor{}, fmt.Errorf("%s: %s product: weights of shape %v, want %v", c.name, c.product, w.Shape, shape)
 	}
 	c.f.w, c.r.w = w, w
+	c.changes++
 	return c.Multiply(c.product, x, chunk)
 }
 
