@@ -30,13 +30,13 @@ func (r *runCmd) Run(ctx context.Context, t terminal) error {
 		return usageError{err}
 	}
 	run := &run{runFlags: &r.runFlags, lists: r.lists, began: time.Now()}
-	err := errors.Join(run.do(ctx, t), run.close())
-	if isInterrupt(ctx, err) {
-		err = run.interrupted(err)
-	} else if err != nil {
+	failed, closed := run.do(ctx, t), run.close()
+	if isInterrupt(ctx, failed) {
+		failed = run.interrupted(failed)
+	} else if err := errors.Join(failed, closed); err != nil {
 		run.reportFailure(t, err)
 	}
-	return errors.Join(err, run.closeOutput())
+	return errors.Join(failed, closed, run.closeOutput())
 }
 
 // interrupted says where an interrupt met the run. One that had not got to its first step

@@ -114,21 +114,15 @@ func (w *workerCmd) serve(ctx context.Context, t terminal, key dist.Key, faults 
 		return err
 	}
 	defer func() { err = errors.Join(err, listener.Close()) }()
-	members, err := dist.Join(ctx, dist.MembershipConfig{
-		Name: w.Name, Role: dist.RoleWorker, Speed: w.Pace, DataAddr: listener.Addr(),
-		Bind: w.Bind, Advertise: w.Advertise, Seeds: w.Join, Key: key, Cut: wire.Cut, Log: log,
-	})
+	members, err := w.join(ctx, listener, wire, log)
 	if err != nil {
-		return fmt.Errorf("--bind %s: %w", w.Bind, err)
+		return err
 	}
 	defer func() {
 		leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
 		defer cancel()
 		err = errors.Join(err, members.Leave(leave))
 	}()
-	if err := errors.Join(listener.Reach(ctx, members.Self().Addr), members.Reach(ctx)); err != nil && ctx.Err() == nil {
-		log.Warn("other machines may not reach this worker: see --bind, --data and --advertise", "err", err)
-	}
 	clock, err := alarm.New()
 	if err != nil {
 		return err
@@ -147,6 +141,21 @@ func (w *workerCmd) serve(ctx context.Context, t terminal, key dist.Key, faults 
 		return err
 	}
 	return serveUntil(ctx, worker, listener, members, log)
+}
+
+// join starts the gossip, and warns of addresses that others may not reach.
+func (w *workerCmd) join(ctx context.Context, listener *dist.Listener, wire dist.Wire, log *slog.Logger) (*dist.Membership, error) {
+	members, err := dist.Join(ctx, dist.MembershipConfig{
+		Name: w.Name, Role: dist.RoleWorker, Speed: w.Pace, DataAddr: listener.Addr(),
+		Bind: w.Bind, Advertise: w.Advertise, Seeds: w.Join, Key: wire.Key, Cut: wire.Cut, Log: log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("--bind %s: %w", w.Bind, err)
+	}
+	if err := errors.Join(listener.Reach(ctx, members.Self().Addr), members.Reach(ctx)); err != nil && ctx.Err() == nil {
+		log.Warn("other machines may not reach this worker: see --bind, --data and --advertise", "err", err)
+	}
+	return members, nil
 }
 
 // serveUntil serves until the context ends, tells the others so, and finishes the work
