@@ -12,7 +12,7 @@ import (
 	"github.com/coda-ml/coda/nn/shard"
 )
 
-const placedBatch = 3
+const placedBatch = 8 // enough for the fastest kernels of convolutions
 
 // TestPlacedLayers compares every kind of layer of the models, on equal X and dY,
 // with the local layer: Y, dX and the gradients of its parameters.

@@ -155,7 +155,8 @@ func combination(c []float32, x *[6]float32) (v float32) {
 }
 
 const (
-	leastChannels = 24 // of source and result; lines of them are filled up to whole vectors
+	leastChannels = 16 // of source and result; lines of them are filled up to whole vectors
+	leastOfBoth   = 40 // channels together
 	leastTiles    = 64 // of 2 x 2 results of the batch
 )
 
@@ -168,7 +169,7 @@ var leastWideTiles = 32
 // the batch counts, an image alone may differ from one in a batch by rounding.
 func winogradFits(g Conv) bool {
 	return g.KH == 3 && g.KW == 3 && g.StrideH == 1 && g.StrideW == 1 && g.DilH == 1 && g.DilW == 1 && g.Groups == 1 &&
-		g.PadH <= 2 && g.PadW <= 2 && min(g.CI, g.CO) >= leastChannels &&
+		g.PadH <= 2 && g.PadW <= 2 && min(g.CI, g.CO) >= leastChannels && g.CI+g.CO >= leastOfBoth &&
 		winogradForms[0].tiles(g.N, g.OutH(), g.OutW()) >= leastTiles
 }
 

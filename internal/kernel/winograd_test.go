@@ -76,7 +76,7 @@ func TestWinogradRandomGeometry(t *testing.T) {
 // drawTiles draws a convolution that is computed by tiles.
 func drawTiles(t *rapid.T) Conv {
 	draw := func(name string, lo, hi int) int { return rapid.IntRange(lo, hi).Draw(t, name) }
-	g := square(1, draw("ci", leastChannels, 50), 1, draw("co", leastChannels, 26), 3, 1, 0, 1, 1)
+	g := square(1, draw("ci", leastOfBoth-leastChannels, 50), 1, draw("co", leastChannels, 26), 3, 1, 0, 1, 1)
 	if rapid.Bool().Draw(t, "many out") {
 		g.CI, g.CO = g.CO, g.CI
 	}
@@ -196,8 +196,9 @@ func TestWinogradFits(t *testing.T) {
 		"kernel":        func(g *Conv) { g.KH = 2 },
 		"groups":        func(g *Conv) { g.Groups = 2 },
 		"padding":       func(g *Conv) { g.PadW = 3 },
-		"few channels":  func(g *Conv) { g.CO = 23 },
-		"few inputs":    func(g *Conv) { g.CI = 16 },
+		"few channels":  func(g *Conv) { g.CO = 15 },
+		"few inputs":    func(g *Conv) { g.CI = 15 },
+		"few of both":   func(g *Conv) { g.CI, g.CO = 16, 23 },
 		"a small batch": func(g *Conv) { g.N = 3 },
 	} {
 		g := square(5, 32, 8, 48, 3, 1, 1, 1, 1)
