@@ -73,7 +73,7 @@ func (b *benchCmd) validate() error {
 		p.bad("--seconds %g: want more than 0, and at most %d", b.Seconds, maxBenchSeconds)
 	}
 	if b.Pace != nil {
-		p.notNegative("pace", *b.Pace)
+		p.fromZero("pace", *b.Pace)
 	}
 	p.atLeast("in", b.In, 0)
 	p.atLeast("outputs", b.Outputs, 0)

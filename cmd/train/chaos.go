@@ -66,9 +66,7 @@ func (c *chaosCmd) Run(ctx context.Context, t terminal) (err error) {
 func (c *chaosCmd) validate() error {
 	var p problems
 	p.atLeast("rounds", c.Rounds, 0)
-	if c.Duration < 0 {
-		p.bad("--duration %s: want no negative duration", c.Duration)
-	}
+	p.duration("duration", c.Duration)
 	if c.K < 1 || c.K >= c.Workers || c.Spares < 0 || c.Workers+c.Spares > maxLocalWorkers {
 		p.bad("--workers %d, --k %d, --spares %d: want k from 1 to below the workers, and at most %d in all",
 			c.Workers, c.K, c.Spares, maxLocalWorkers)

@@ -54,7 +54,7 @@ func (f *inferFlags) validate(p *problems) {
 		}
 		return
 	}
-	p.notNegative("pace", f.Pace)
+	p.fromZero("pace", f.Pace)
 	faults, err := parseFaults(f.Inject, f.Workers)
 	p.add(err)
 	if slices.ContainsFunc(faults, func(f fault) bool { return f.what != "slow" }) {

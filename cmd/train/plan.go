@@ -83,15 +83,19 @@ func (p *planCmd) validate() error {
 		wrong.bad("--workers %d: want 0 to %d", p.Workers, maxLocalWorkers)
 	}
 	known := len(p.Join) == 0 // how many workers there are
-	if p.K < 0 || known && p.K > p.Workers {
-		wrong.bad("--k %d of %d workers: want no more, and nothing negative", p.K, p.Workers)
+	wrong.atLeast("k", p.K, 0)
+	if known && p.K > p.Workers {
+		wrong.bad("--k %d: want at most %d, the workers", p.K, p.Workers)
 	}
-	if p.Spare < 0 || known && p.Spare > 0 && p.Spare >= p.Workers {
-		wrong.bad("--spare %d of %d workers: want fewer, and nothing negative", p.Spare, p.Workers)
+	wrong.atLeast("spare", p.Spare, 0)
+	if known && p.Spare > 0 && p.Spare >= p.Workers {
+		wrong.bad("--spare %d: want less than %d, the workers", p.Spare, p.Workers)
 	}
-	if !positive(p.Bandwidth) || p.Latency < 0 || p.Message < 0 || p.Steps < 1 {
-		wrong.bad("--bandwidth %g, --latency %s, --message %s, --steps %d: want a bandwidth, a step and nothing negative", p.Bandwidth, p.Latency, p.Message, p.Steps)
-	}
+	wrong.positive("bandwidth", p.Bandwidth)
+	wrong.duration("latency", p.Latency)
+	wrong.duration("message", p.Message)
+	wrong.atLeast("steps", p.Steps, 1)
+	wrong.atLeast("threads", p.Threads, 0)
 	p.validateCode(&wrong)
 	if p.Check && len(p.Join) > 0 {
 		wrong.bad("--check trains over processes that it starts here, not over those of --join")
@@ -112,8 +116,14 @@ func (p *planCmd) validateSpeeds(wrong *problems) {
 	case len(p.Speeds) == 0 && p.Pace == 0 && !p.Measure && p.Workers > 0:
 		wrong.bad("--pace, --speeds or --measure: want one of them, to know how fast the workers are")
 	}
-	if p.Pace != 0 && !positive(p.Pace) || p.Local != 0 && !positive(p.Local) || !allOf(p.Speeds, positive) {
-		wrong.bad("--pace %g, --speeds %v, --local %g: want positive numbers, of GFLOP/s", p.Pace, p.Speeds, p.Local)
+	if p.Pace != 0 {
+		wrong.positive("pace", p.Pace)
+	}
+	if p.Local != 0 {
+		wrong.positive("local", p.Local)
+	}
+	for _, s := range p.Speeds {
+		wrong.positive("speeds", s)
 	}
 	if len(p.Speeds) > 0 {
 		p.Workers = len(p.Speeds)
@@ -134,14 +144,6 @@ func (p *planCmd) validateCode(wrong *problems) {
 	case (p.Placement == plan.Resident || p.Placement == plan.Batch) && !one:
 		wrong.bad("--code %s is of two factors, --placement %s wants one of one: %s", p.Code, p.Placement, strings.Join(placementCodes(), ", "))
 	}
-}
-
-// positive tells whether a number that a flag says can be a speed: no infinity, even in
-// units a thousand million times as small.
-func positive(v float64) bool { return v > 0 && !math.IsInf(1e9*v, 1) }
-
-func allOf(list []float64, is func(float64) bool) bool {
-	return !slices.ContainsFunc(list, func(v float64) bool { return !is(v) })
 }
 
 // model builds the model as train run would with the same settings.

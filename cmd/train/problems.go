@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"path"
+	"time"
 )
 
 // problems collects what is wrong with settings, so that all of it is told at once.
@@ -36,10 +37,25 @@ func (p *problems) atLeast(flag string, v, least int) {
 	}
 }
 
-// notNegative checks the number of a flag.
-func (p *problems) notNegative(flag string, v float64) {
+// fromZero checks the number of a flag, which may be 0.
+func (p *problems) fromZero(flag string, v float64) {
 	if !(v >= 0 && v < math.Inf(1)) {
 		p.bad("--%s %g: want a finite number from 0", flag, v)
+	}
+}
+
+// positive checks the number of a flag, which is 0 only by mistake: no infinity either, in
+// units a thousand million times as small.
+func (p *problems) positive(flag string, v float64) {
+	if !(v > 0) || math.IsInf(1e9*v, 1) {
+		p.bad("--%s %g: want a finite number above 0", flag, v)
+	}
+}
+
+// duration checks the duration of a flag.
+func (p *problems) duration(flag string, d time.Duration) {
+	if d < 0 {
+		p.bad("--%s %s: want no negative duration", flag, d)
 	}
 }
 

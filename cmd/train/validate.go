@@ -58,10 +58,10 @@ func (f *runFlags) validateTraining(p *problems) {
 
 // validateOptimizer checks the flags of the optimiser.
 func (f *runFlags) validateOptimizer(p *problems) {
-	p.notNegative("lr", f.LR)
+	p.fromZero("lr", f.LR)
 	p.fraction("momentum", *f.Momentum)
-	p.notNegative("weight-decay", f.WeightDecay)
-	p.notNegative("clip", f.Clip)
+	p.fromZero("weight-decay", f.WeightDecay)
+	p.fromZero("clip", f.Clip)
 	p.fraction("ema", f.EMA)
 	p.atLeast("warm-up", f.WarmUp, 0)
 	if m := f.CycleMomentum; !(m >= 0 && m <= *f.Momentum) || m > 0 && f.Schedule != "one-cycle" {
@@ -82,10 +82,8 @@ func (f *runFlags) validateWorkers(p *problems) {
 	if !(f.DriftLimit > 0) {
 		p.bad("--drift-limit %g: want a number above 0", f.DriftLimit)
 	}
-	p.notNegative("pace", f.Pace)
-	if f.Wait < 0 {
-		p.bad("--wait %s: want no negative duration", f.Wait)
-	}
+	p.fromZero("pace", f.Pace)
+	p.duration("wait", f.Wait)
 	_, err := parseFaults(f.Inject, f.Workers)
 	p.add(err)
 }

@@ -37,7 +37,7 @@ type workerCmd struct {
 // Run serves until the context ends or, if asked, standard input does.
 func (w *workerCmd) Run(ctx context.Context, t terminal) error {
 	var p problems
-	p.notNegative("pace", w.Pace)
+	p.fromZero("pace", w.Pace)
 	p.add(checkSeats(w.Seats))
 	p.add(checkSeeds(w.Join))
 	p.add(w.observeFlags.check())
