@@ -6,6 +6,7 @@
 //	train summary    show the model
 //	train plan       say which placement and code suit its layers on a cluster
 //	train worker     serve a cluster
+//	train codes      show the codes, and explain one
 //	train chaos      break worker processes at random, and check every product
 //	train bench      measure
 //	train keygen     make a new cluster key
@@ -15,12 +16,14 @@
 // configuration, starts worker processes, prints, and writes files. A run goes
 // through these stages, each in a file of its own:
 //
-//	runflags.go, yaml.go    flags and YAML keys, from one struct; checks without side effects
+//	runflags.go, yaml.go    flags and YAML keys, from one struct
+//	validate.go             checks of them, without side effects
 //	setup.go                data, model and optimiser
 //	placement.go            which layers are computed where
 //	cluster.go, procs.go    gossip, coordinator, worker processes, injected faults
 //	folder.go, output.go    the run folder and everything that events go to
 //	fit.go                  the training loop's hooks: events, faults, checkpoints
+//	interrupt.go            what ends all that before its end
 //
 // What a worker does wrong when it is told to is in misbehave.go, when it is told
 // in inject.go (a run) and chaos_plan.go (train chaos).
@@ -32,6 +35,7 @@
 // The exit status is 0 when all is done, 1 after a failure, 2 for wrong usage
 // and 130 after an interrupt; all but the first come with one line on standard
 // error. The first SIGINT, SIGTERM or SIGHUP ends a run after the step under way,
-// with a checkpoint; the second ends the process at once. Worker processes that a
-// run has started end by themselves when it does, however it ends.
+// with a checkpoint, or leaves nothing if there was no step; the second ends the
+// process at once. Worker processes that a run has started end by themselves when it
+// does, however it ends.
 package main
