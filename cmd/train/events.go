@@ -37,6 +37,7 @@ type layerInfo struct {
 	Reason    string `json:"reason"`
 	Gradient  int    `json:"gradient_needed,omitempty"` // answers that the gradient of a coded batch needs
 
+	needs        int        // answers of which any suffice; 0: K
 	spec         coded.Spec // of the code
 	gradientSpec coded.Spec // of the gradient of a coded batch, if workers compute it
 }

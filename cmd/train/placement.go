@@ -117,8 +117,12 @@ func (r *run) placeOne(p nn.Placeable, rule placementRule, info *layerInfo) erro
 	if err != nil {
 		return err
 	}
-	info.Code, info.N, info.K = spec.Name, spec.N, spec.K
-	r.needed = max(r.needed, code.Threshold())
+	info.Code, info.N, info.K, info.needs = spec.Name, spec.N, spec.K, code.Threshold()
+	r.needed = max(r.needed, info.needs)
+	if info.needs != spec.K { // of replication, say; the reason takes any k for enough
+		enough := func(k int) string { return fmt.Sprintf("any %d of %d", k, spec.N) }
+		info.Reason = strings.Replace(info.Reason, enough(spec.K), enough(info.needs), 1)
+	}
 	if info.Placement == plan.Resident {
 		on := &nn.Resident{Code: spec, Chunks: chunksPerRound, ByBatch: r.inference && r.Batch >= chunksPerRound}
 		p.Layer.Place(on)

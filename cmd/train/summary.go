@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -273,7 +274,7 @@ func (s *summary) codes() string {
 		if l.Code == "" {
 			continue
 		}
-		how := fmt.Sprintf("%s, %s code, any %d of %d", l.Placement, l.Code, l.K, l.N)
+		how := fmt.Sprintf("%s, %s code, any %d of %d", l.Placement, l.Code, cmp.Or(l.placed.needs, l.K), l.N)
 		if g := l.placed.Gradient; g > 0 {
 			how += fmt.Sprintf(", and any %d for the gradient of the weights", g)
 		}

@@ -202,7 +202,10 @@ func (f *runFlags) setK(p *problems) {
 			f.K = f.N
 		}
 	}
-	if f.K < 1 || f.K > f.N {
+	switch {
+	case f.K < 1 || f.K > f.N:
 		p.bad("--k %d: want 1 to %d, the number of shards", f.K, f.N)
+	case f.Code == "uncoded" && f.K != f.N:
+		p.bad("--k %d: --code uncoded needs all %d shards", f.K, f.N)
 	}
 }

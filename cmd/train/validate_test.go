@@ -76,6 +76,7 @@ func TestValidateRefuses(t *testing.T) {
 		"--workers=0":                        "--workers 0 without --join",
 		"--k=7":                              "--k 7: want 1 to 6",
 		"--k=-1":                             "--k -1: want 1 to 6",
+		"--code=uncoded --k=3":               "--k 3: --code uncoded needs all 6 shards",
 		"--n=2 --k=3":                        "--k 3: want 1 to 2",
 		"--mirror=ftp://a/b":                 `--mirror "ftp://a/b": want the address of a folder`,
 		"--mirror=https:///b":                `--mirror "https:///b": want`,
