@@ -127,7 +127,7 @@ func residentCosts(p Product, batch int, n, k int) costs {
 	r := blocked(p.In, k)
 	x, y := float*b*float64(p.X), float*b*float64(p.Y)
 	full := p.Flops * b
-	c := costs{forward: true, gather: full * f, apply: updateBytes(float64(p.Weights) * f), storage: 2 * float * float64(p.Weights) * f}
+	c := costs{forward: true, gather: full * f, apply: updateBytes(float64(p.Weights) * f), storage: (2 + p.kept()) * float * float64(p.Weights) * f}
 	c.rounds[0] = round{send: x, flops: full * f, back: y * f, encode: copied(x), decode: y*f*float64(k) + y}
 	if p.First {
 		c.keep = y
@@ -137,13 +137,23 @@ func residentCosts(p Product, batch int, n, k int) costs {
 	c.rounds[1] = round{send: y, flops: full * r, back: x * r, encode: copied(y), decode: x*r*float64(k) + x}
 	c.gather += full * r
 	c.apply += updateBytes(float64(p.Weights) * r)
-	c.storage += 2 * float * float64(p.Weights) * r
+	c.storage += (2 + p.kept()) * float * float64(p.Weights) * r
 	return c
 }
 
 // blocked is the part of total that the largest of k blocks is.
 func blocked(total, k int) float64 {
 	return float64(coded.Blocks(total, k).Size) / float64(total)
+}
+
+// kept is what a shard keeps for the products of one direction beside a copy of the
+// weights, at most and as a multiple of it: of convolutions of 3 x 3 their transform (see
+// shard.Conv2d).
+func (p Product) kept() float64 {
+	if p.Kind == Conv2d && p.Weights == 9*p.In*p.Out {
+		return 4
+	}
+	return 0
 }
 
 // batchCosts are those of a batch cut into k blocks. dW is made from so many answers of
@@ -155,10 +165,11 @@ func batchCosts(p Product, batch int, n, k, gradient int) costs {
 	full := p.Flops * b
 	blocks := float64(n) * part // of all workers
 	coding := func(bytes float64) float64 { return bytes*(1+blocks) + copied(bytes*blocks) }
-	c := costs{forward: true, ship: w, update: updateBytes(float64(p.Weights)), storage: w + part*(x+y)}
+	c := costs{forward: true, ship: w, update: updateBytes(float64(p.Weights)), storage: w*(1+p.kept()) + part*(x+y)}
 	c.rounds[0] = round{send: x * part, flops: full * part, back: y * part, encode: coding(x), decode: 2 * y}
 	if !p.First {
 		c.dX = true
+		c.storage += w * p.kept()
 		c.rounds[1] = round{send: y * part, flops: full * part, back: x * part, encode: coding(y), decode: 2 * x}
 	}
 	if c.here = full; gradient > 0 { // both operands are sent anew

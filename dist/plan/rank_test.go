@@ -206,12 +206,15 @@ func TestBatchAndShipped(t *testing.T) {
 		Machines: plan.LAN(100e9, workers(8, 20e9)...), Products: []plan.Product{conv}, Batch: 64,
 		Limits: plan.Limits{Placements: []string{plan.Resident, plan.Batch, plan.Shipped}, Codes: []string{"trigonometric", "rotation"}, K: 6},
 	}
-	bytes := map[string]float64{}
+	bytes, storage := map[string]float64{}, 0.0
 	for _, c := range ask(t, q).Layers[0].Candidates {
 		if c.Gradient > 0 {
 			continue // dW comes back from everybody
 		}
 		bytes[c.Placement] = c.Bytes
+		if c.Placement == plan.Batch {
+			storage = c.Storage
+		}
 		if c.Placement != plan.Local && !(c.Bytes >= 0.999*c.Minimum && c.StepMS > 0 && c.Storage > 0) {
 			t.Errorf("%+v", c)
 		}
@@ -224,6 +227,10 @@ func TestBatchAndShipped(t *testing.T) {
 	const x, w = 4 * 64 << 16, 4 * 9 << 16
 	if want := 4*x*66./64 + 8*w; math.Abs(bytes[plan.Batch]/want-1) > 1e-9 {
 		t.Errorf("%v bytes of a coded batch, want %v", bytes[plan.Batch], want)
+	}
+	// A worker has the weights, a block of X and of dY, and the weights' transforms for both products.
+	if want := 9*w + 2*x*11./64; math.Abs(storage/want-1) > 1e-9 {
+		t.Errorf("%v bytes on a worker, want %v", storage, want)
 	}
 	// The activations are 16.8 MB a batch, the weights 2.4: coded blocks of the batch are the least.
 	if !(bytes[plan.Batch] < bytes[plan.Resident]/3) {
